@@ -7,6 +7,8 @@
 // comes from BTF fills its members on first use through Complete.
 package types
 
+import "sync"
+
 // Type is any C or D type.
 type Type interface {
 	// String prints the type as a C declaration without a name, the way the
@@ -86,6 +88,8 @@ type Struct struct {
 	Complete func(*Struct)
 	Fields   []Field // use Members
 	Attr     string  // "" or the D provider struct it stands for
+
+	once sync.Once
 }
 
 // Enumerator is one constant of an Enum.
