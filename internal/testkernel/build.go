@@ -1,0 +1,59 @@
+package testkernel
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+)
+
+// built remembers, per program, the path or the failure of this process.
+var built sync.Map // import path → func() (string, error)
+
+// Trigger returns the path of the program test/trigger/NAME, built on demand
+// (statically, with symbols and DWARF). In a guest it is already there.
+func Trigger(t testing.TB, name string) string {
+	t.Helper()
+	return program(t, "GODTRACE_TRIGGERS", "./test/trigger/"+name, name)
+}
+
+// Godtrace returns the path of the command under test, built on demand.
+func Godtrace(t testing.TB) string {
+	t.Helper()
+	return program(t, "GODTRACE_BIN", "./cmd/godtrace", "godtrace")
+}
+
+func program(t testing.TB, env, pkg, name string) string {
+	t.Helper()
+	if dir := os.Getenv(env); dir != "" {
+		return filepath.Join(dir, name)
+	}
+	once, _ := built.LoadOrStore(pkg, sync.OnceValues(func() (string, error) {
+		root, err := moduleRoot()
+		if err != nil {
+			return "", err
+		}
+		// Not the test's own temporary folder: other tests of the process
+		// use the program after it. The name is per process, so that no two
+		// write it at once; the build cache makes a second build cheap.
+		dir := filepath.Join(os.TempDir(), fmt.Sprintf("godtrace-test-%d", os.Getpid()))
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return "", err
+		}
+		path := filepath.Join(dir, name)
+		cmd := exec.Command("go", "build", "-o", path, pkg)
+		cmd.Dir = root
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return "", fmt.Errorf("go build %s: %v\n%s", pkg, err, out)
+		}
+		return path, nil
+	}))
+	path, err := once.(func() (string, error))()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
