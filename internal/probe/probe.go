@@ -1,0 +1,75 @@
+// Package probe describes probes: their four-part names, matching, arguments.
+//
+// Contract.
+package probe
+
+import "godtrace/internal/types"
+
+// Desc is provider:module:function:name. In a description to match, each part
+// may be a glob pattern (* ? [..] \x) and "" matches everything.
+type Desc struct{ Provider, Module, Func, Name string }
+
+func (d Desc) String() string {
+	return d.Provider + ":" + d.Module + ":" + d.Func + ":" + d.Name
+}
+
+// Probe is one point of instrumentation. A session numbers its probes from 1
+// (ID, what -l and the CPU ID column show).
+type Probe struct {
+	ID   int
+	Desc Desc
+	// Args is the typed argument list (args[]); nil where the provider gives only arg0..arg9.
+	// ArgsFn computes it on demand when it is dear (BTF, DWARF).
+	Args   []Arg
+	ArgsFn func() []Arg
+	// Stability of the provider's parts, for -v.
+	Attr *Attributes
+	// Site is the provider's own data: what it needs to attach.
+	Site any
+}
+
+// TypedArgs is Args, computed if need be.
+func (p *Probe) TypedArgs() []Arg {
+	if p.Args == nil && p.ArgsFn != nil {
+		p.Args = p.ArgsFn()
+	}
+	return p.Args
+}
+
+// Arg is one element of args[].
+type Arg struct {
+	Name   string     // parameter name, "" where not known
+	Native types.Type // the type the provider has
+	Xlate  types.Type // the type D programs see; nil or identical: no translator needed
+	From   int        // index of the native argument (argN) it is made from
+	// Loc says where the argument lies when it is not simply argN of the probe.
+	Loc *Loc
+}
+
+// LocKind says where a value lies in the context of a firing.
+type LocKind uint8
+
+const (
+	LocArg   LocKind = iota // argN: as the kind of attachment defines it
+	LocCtx                  // Size bytes at byte Off of the BPF context (tracepoint fields)
+	LocReg                  // the register at byte Off of the probe's pt_regs
+	LocMem                  // Size bytes at address (register at Off) + Disp; User address space
+	LocConst                // the constant Disp
+)
+
+// Loc is a location; Size in bytes, Signed for sign extension.
+type Loc struct {
+	Kind   LocKind
+	Off    int64
+	Disp   int64
+	Size   int
+	Signed bool
+	User   bool
+}
+
+// Attributes of a provider: name/data/class stability of provider, module,
+// function, name and arguments, as in the stability report.
+type Attributes struct{ Provider, Module, Func, Name, Args Attr }
+
+// Attr is one stability triple: "Evolving", "Evolving", "ISA".
+type Attr struct{ Name, Data, Class string }
