@@ -1,0 +1,55 @@
+package probe
+
+// Kind says how the program of a probe is entered: its eBPF program type, what
+// its context is, where arg0… lie, and how a firing finds its probe. Contract.
+type Kind uint8
+
+const (
+	// KindManual: BEGIN and END, a raw tracepoint program run by test run. One
+	// probe a program; arg0… are 0.
+	KindManual Kind = iota + 1
+	// KindSysEnter: raw tracepoint sys_enter (ctx: pt_regs *, id). Key: the
+	// system call number; bit 32 set for a 32-bit (compat) call. arg0…5 from pt_regs.
+	KindSysEnter
+	// KindSysExit: raw tracepoint sys_exit (ctx: pt_regs *, ret). Key as
+	// KindSysEnter with the number from orig_ax. arg0 = arg1 = return value.
+	KindSysExit
+	// KindRawTP: any raw tracepoint. ctx words are arg0…; Key: the attach
+	// cookie (0 and a single probe where cookies are not supported).
+	KindRawTP
+	// KindPerf: a perf event (profile, tick). arg0 = kernel PC or 0, arg1 = user
+	// PC or 0. Key: the attach cookie.
+	KindPerf
+	// KindUprobe: uprobe (perf or multi link). ctx is pt_regs; arg0… by the
+	// System V ABI. Key: the attach cookie. Preemptible.
+	KindUprobe
+	// KindUretprobe: user return; arg1 = return value, arg0 = offset if the
+	// program sits on a return instruction (cookie's high 32 bits).
+	KindUretprobe
+	// KindKprobe: kprobe, kprobe.multi: pt_regs; arg0… by the kernel's ABI.
+	KindKprobe
+	// KindKretprobe: arg1 = return value.
+	KindKretprobe
+	// KindFentry, KindFexit: ctx words are the arguments, and for fexit the
+	// return value after them.
+	KindFentry
+	KindFexit
+	// KindTracepoint: a perf tracepoint; ctx is the event's record; arguments have Locs.
+	KindTracepoint
+)
+
+// Group is a set of probes that share one eBPF program. Contract.
+type Group struct {
+	Kind Kind
+	Name string // for program names and messages
+	// Probes of the group with the key each is dispatched on. With one probe
+	// and no key, Keys is nil: no dispatch.
+	Probes []*Probe
+	Keys   []uint64
+	// Sleepable programs may read user memory that is paged out.
+	Sleepable bool
+	// NArgs is the number of ctx words (KindRawTP, KindFentry, KindFexit).
+	NArgs int
+	// AttachTo names the function or tracepoint where the program's load needs it (fentry, fexit).
+	AttachTo string
+}
