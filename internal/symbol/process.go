@@ -1,0 +1,527 @@
+package symbol
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"sort"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/ianlancetaylor/demangle"
+	"golang.org/x/sys/unix"
+)
+
+// Mapping is one line of /proc/PID/maps.
+type Mapping struct {
+	Start, End uint64
+	Off        uint64 // in the file
+	Perm       string // "r-xp"
+	Dev        string // "fd:01"
+	Inode      uint64
+	Path       string // "" for anonymous memory; "[vdso]", "[stack]" …
+	Deleted    bool   // the file has been unlinked; Path is what it was called
+}
+
+// Exec reports whether code may run there.
+func (m *Mapping) Exec() bool { return len(m.Perm) > 2 && m.Perm[2] == 'x' }
+
+// Module is the name DTrace shows for the mapping: the base name of the file,
+// "[vdso]" and the like as they are, "" for anonymous memory.
+func (m *Mapping) Module() string {
+	if strings.HasPrefix(m.Path, "/") {
+		return path.Base(m.Path)
+	}
+	return m.Path
+}
+
+// ParseMaps reads the format of /proc/PID/maps; mappings come sorted.
+func ParseMaps(r io.Reader) ([]Mapping, error) {
+	var out []Mapping
+	sc := bufio.NewScanner(r)
+	sc.Buffer(make([]byte, 0, 8<<10), 64<<10)
+	for sc.Scan() {
+		line := sc.Text()
+		var m Mapping
+		var f [5]string
+		rest := line
+		for i := range f {
+			f[i], rest, _ = strings.Cut(strings.TrimLeft(rest, " "), " ")
+		}
+		lo, hi, ok := strings.Cut(f[0], "-")
+		var e1, e2, e3, e4 error
+		m.Start, e1 = strconv.ParseUint(lo, 16, 64)
+		m.End, e2 = strconv.ParseUint(hi, 16, 64)
+		m.Off, e3 = strconv.ParseUint(f[2], 16, 64)
+		m.Inode, e4 = strconv.ParseUint(f[4], 10, 64)
+		if !ok || errors.Join(e1, e2, e3, e4) != nil || len(f[1]) != 4 {
+			return nil, fmt.Errorf("expected a line of /proc/PID/maps, got %q", line)
+		}
+		m.Perm, m.Dev = f[1], f[3]
+		m.Path = unescape(strings.TrimLeft(rest, " "))
+		if m.Inode != 0 {
+			m.Path, m.Deleted = strings.CutSuffix(m.Path, " (deleted)")
+		}
+		out = append(out, m)
+	}
+	return out, sc.Err()
+}
+
+// unescape undoes the one escape of /proc/PID/maps: a newline in a name.
+func unescape(s string) string { return strings.ReplaceAll(s, `\012`, "\n") }
+
+// Processes resolves addresses of processes. Objects are shared among them.
+// It is safe for concurrent use.
+type Processes struct {
+	Demangle bool // show C++ and Rust names as their language writes them
+
+	mu      sync.Mutex
+	procs   map[int]*Process
+	objects map[fileID]*Object // nil: not an object, do not try again
+}
+
+// fileID tells whether an object read before is still the file mapped now.
+// The time and size guard against inodes being reused.
+type fileID struct {
+	dev, ino    uint64
+	size, mtime int64
+}
+
+// NewProcesses returns an empty set.
+func NewProcesses() *Processes {
+	return &Processes{procs: map[int]*Process{}, objects: map[fileID]*Object{}}
+}
+
+// Process is what is known about one process: its mappings now and, because
+// events are resolved after the fact, those of the programs it ran before.
+type Process struct {
+	PID int
+
+	set   *Processes
+	start uint64      // in clock ticks since boot: tells a reused PID
+	gens  [][]*mapped // newest first
+	read  time.Time
+	jit   *jitMap
+}
+
+// mapped is a mapping with its object, found when first needed.
+type mapped struct {
+	Mapping
+	tried bool
+	obj   *Object
+	bias  uint64 // address = value in the object + bias
+}
+
+// maxGens is how many earlier sets of mappings a process keeps.
+const maxGens = 4
+
+// refreshAfter is how long a snapshot is trusted not to have grown: an address
+// outside of it makes the mappings be read again, at most this often.
+const refreshAfter = 50 * time.Millisecond
+
+// Snapshot reads the mappings of a process while it lives, so that its
+// addresses resolve after it has gone. The object files are opened as well:
+// /proc/PID/root and deleted files go with the process.
+func (s *Processes) Snapshot(pid int) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.get(pid)
+	if err := p.refresh(); err != nil {
+		return err
+	}
+	for _, m := range p.gens[0] {
+		if m.Exec() {
+			p.load(m)
+		}
+	}
+	return nil
+}
+
+// Forget drops what is known of a process; objects stay.
+func (s *Processes) Forget(pid int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.procs, pid)
+}
+
+// Process returns the mappings of a process, reading them if none are known.
+func (s *Processes) Process(pid int) (*Process, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.get(pid)
+	if len(p.gens) == 0 {
+		if err := p.refresh(); err != nil {
+			return nil, err
+		}
+	}
+	return p, nil
+}
+
+func (s *Processes) get(pid int) *Process {
+	p := s.procs[pid]
+	if p == nil {
+		p = &Process{PID: pid, set: s}
+		s.procs[pid] = p
+	}
+	return p
+}
+
+// Lookup resolves an address of a process; pid is that of the thread group.
+func (s *Processes) Lookup(pid int, addr uint64) Loc {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.get(pid)
+	m, gen := p.find(addr)
+	if (m == nil || gen > 0) && time.Since(p.read) > refreshAfter {
+		// Not mapped when last read: a library loaded since, or exec.
+		if p.refresh() == nil {
+			m, _ = p.find(addr)
+		}
+	}
+	return p.resolve(m, addr)
+}
+
+// Sym is Lookup as ustack() prints it.
+func (s *Processes) Sym(pid int, addr uint64) string { return s.Lookup(pid, addr).String() }
+
+// Lookup is Processes.Lookup for this process.
+func (p *Process) Lookup(addr uint64) Loc { return p.set.Lookup(p.PID, addr) }
+
+// Mappings lists the mappings as last read.
+func (p *Process) Mappings() []Mapping {
+	p.set.mu.Lock()
+	defer p.set.mu.Unlock()
+	if len(p.gens) == 0 {
+		return nil
+	}
+	out := make([]Mapping, len(p.gens[0]))
+	for i, m := range p.gens[0] {
+		out[i] = m.Mapping
+	}
+	return out
+}
+
+// Loaded is an object as mapped into a process.
+type Loaded struct {
+	*Object
+	Mapping Mapping // its first executable mapping
+	Bias    uint64  // address = value in the object + Bias
+}
+
+// Objects lists the objects with executable mappings, in order of addresses.
+// The main program is the one whose path is that of /proc/PID/exe.
+func (p *Process) Objects() []Loaded {
+	p.set.mu.Lock()
+	defer p.set.mu.Unlock()
+	if len(p.gens) == 0 {
+		return nil
+	}
+	var out []Loaded
+	seen := map[*Object]bool{}
+	for _, m := range p.gens[0] {
+		if m.Exec() {
+			if p.load(m); m.obj != nil && !seen[m.obj] {
+				seen[m.obj] = true
+				out = append(out, Loaded{m.obj, m.Mapping, m.bias})
+			}
+		}
+	}
+	return out
+}
+
+// Object returns the object that covers an address, and its bias; nil if none.
+func (p *Process) Object(addr uint64) (*Object, uint64) {
+	p.set.mu.Lock()
+	defer p.set.mu.Unlock()
+	m, _ := p.find(addr)
+	if m == nil {
+		return nil, 0
+	}
+	p.load(m)
+	return m.obj, m.bias
+}
+
+func (p *Process) proc(name string) string {
+	return "/proc/" + strconv.Itoa(p.PID) + "/" + name
+}
+
+// refresh reads the mappings; those that are unchanged keep their objects.
+func (p *Process) refresh() error {
+	p.read = time.Now()
+	stat, err := os.ReadFile(p.proc("stat"))
+	if err != nil {
+		return err
+	}
+	b, err := os.ReadFile(p.proc("maps"))
+	if err != nil {
+		return err
+	}
+	maps, err := ParseMaps(bytes.NewReader(b))
+	if err != nil {
+		return err
+	}
+	if len(maps) == 0 {
+		// A zombie: what was known before is all there is to know.
+		if len(p.gens) > 0 {
+			return nil
+		}
+		return fmt.Errorf("process %d: %w", p.PID, fs.ErrNotExist)
+	}
+	if start := startTime(stat); start != p.start {
+		p.gens, p.jit, p.start = nil, nil, start
+	}
+	gen := make([]*mapped, len(maps))
+	same := len(p.gens) > 0 && len(p.gens[0]) == len(maps)
+	for i := range maps {
+		gen[i] = &mapped{Mapping: maps[i]}
+		if len(p.gens) > 0 {
+			if o := lookup(p.gens[0], maps[i].Start); o != nil && o.Mapping == maps[i] {
+				gen[i] = o
+				continue
+			}
+		}
+		same = false
+	}
+	if same {
+		return nil
+	}
+	p.gens = slices.Insert(p.gens, 0, gen)
+	if len(p.gens) > maxGens {
+		p.gens = p.gens[:maxGens]
+	}
+	return nil
+}
+
+// startTime is field 22 of /proc/PID/stat; the name in field 2 may hold
+// spaces and parentheses.
+func startTime(stat []byte) uint64 {
+	f := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+	if len(f) < 20 {
+		return 0
+	}
+	t, _ := strconv.ParseUint(f[19], 10, 64)
+	return t
+}
+
+func lookup(maps []*mapped, addr uint64) *mapped {
+	i := sort.Search(len(maps), func(i int) bool { return maps[i].End > addr })
+	if i < len(maps) && maps[i].Start <= addr {
+		return maps[i]
+	}
+	return nil
+}
+
+// find returns the mapping of an address and how many generations back.
+func (p *Process) find(addr uint64) (*mapped, int) {
+	for g, maps := range p.gens {
+		if m := lookup(maps, addr); m != nil {
+			return m, g
+		}
+	}
+	return nil, 0
+}
+
+func (p *Process) resolve(m *mapped, addr uint64) Loc {
+	loc := Loc{Addr: addr}
+	if m == nil {
+		return loc
+	}
+	loc.Module = m.Module()
+	p.load(m)
+	if m.obj == nil && m.Path == "" {
+		if d := p.dataOf(m); d != nil && d.obj.inMemory(addr-d.bias) {
+			// The zeroed tail of a data segment is anonymous memory.
+			loc.Module, m = d.Module(), d
+		}
+	}
+	if m.obj != nil {
+		if s, ok := m.obj.Lookup(addr - m.bias); ok {
+			loc.Name, loc.Off = s.Name, addr-m.bias-s.Value
+			if p.set.Demangle {
+				loc.Name = demangle.Filter(loc.Name)
+			}
+			return loc
+		}
+	}
+	if m.Exec() && (m.obj == nil || m.obj.NumSymbols() == 0) {
+		if name, start, ok := p.jitted(addr); ok {
+			if loc.Module == "" {
+				loc.Module = p.jit.module
+			}
+			loc.Name, loc.Off = name, addr-start
+		}
+	}
+	return loc
+}
+
+// dataOf finds the file mapping an anonymous one continues.
+func (p *Process) dataOf(m *mapped) *mapped {
+	for _, gen := range p.gens {
+		i := slices.Index(gen, m)
+		for j := i - 1; j >= 0 && gen[j].End == gen[j+1].Start; j-- {
+			if gen[j].Inode != 0 {
+				if p.load(gen[j]); gen[j].obj != nil {
+					return gen[j]
+				}
+				return nil
+			}
+		}
+	}
+	return nil
+}
+
+// load finds the object of a mapping, once.
+func (p *Process) load(m *mapped) {
+	if m.tried {
+		return
+	}
+	m.tried = true
+	if m.Path == "[vdso]" {
+		m.obj = p.vdso(m)
+	} else if m.Inode != 0 {
+		m.obj = p.open(m)
+	}
+	if m.obj != nil {
+		if m.bias, m.tried = m.obj.bias(&m.Mapping); !m.tried {
+			m.obj, m.tried = nil, true
+		}
+	}
+}
+
+// open reads the file behind a mapping. The entry in map_files is that very
+// file, whatever happened to its name and whatever the mount namespace; it
+// needs privilege. The name, seen through the process's root, comes next.
+func (p *Process) open(m *mapped) *Object {
+	root := p.proc("root")
+	names := []string{fmt.Sprintf("%s/%x-%x", p.proc("map_files"), m.Start, m.End)}
+	if !m.Deleted {
+		names = append(names, root+m.Path, m.Path)
+	} else if exe, err := os.Readlink(p.proc("exe")); err == nil && strings.TrimSuffix(exe, " (deleted)") == m.Path {
+		names = append(names, p.proc("exe"))
+	}
+	for i, name := range names {
+		var st unix.Stat_t
+		if unix.Stat(name, &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFREG {
+			continue
+		}
+		if i > 0 && name == m.Path && st.Ino != m.Inode {
+			continue // the process has gone and the name means another file here
+		}
+		id := fileID{st.Dev, st.Ino, st.Size, st.Mtim.Nano()}
+		obj, ok := p.set.objects[id]
+		if !ok {
+			obj, _ = openObject(name, m.Path, []string{root, ""})
+			p.set.objects[id] = obj
+		}
+		return obj
+	}
+	return nil
+}
+
+// vdso reads the page the kernel maps into every process; ours is the same
+// unless the process runs in 32-bit mode.
+func (p *Process) vdso(m *mapped) *Object {
+	id := fileID{size: int64(m.End - m.Start)}
+	if obj, ok := p.set.objects[id]; ok {
+		return obj
+	}
+	f, err := os.Open(p.proc("mem"))
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	b := make([]byte, m.End-m.Start)
+	if _, err := f.ReadAt(b, int64(m.Start)); err != nil {
+		return nil
+	}
+	obj, err := newObject(bytes.NewReader(b), "[vdso]")
+	if err != nil {
+		return nil
+	}
+	obj.loadSymbols(nil)
+	p.set.objects[id] = obj
+	return obj
+}
+
+// jitMap is a perf-PID.map: what a runtime says of the code it generates,
+// lines of "START SIZE NAME" with both numbers in hex.
+type jitMap struct {
+	module string
+	path   string
+	size   int64
+	syms   []jitSym // sorted
+}
+
+type jitSym struct {
+	start, size uint64
+	name        string
+}
+
+func (p *Process) jitted(addr uint64) (string, uint64, bool) {
+	if p.jit == nil {
+		// The runtime names the file by the PID it knows itself.
+		pid := strconv.Itoa(p.PID)
+		if b, err := os.ReadFile(p.proc("status")); err == nil {
+			if _, s, ok := strings.Cut(string(b), "\nNSpid:"); ok {
+				s, _, _ = strings.Cut(s, "\n")
+				if f := strings.Fields(s); len(f) > 0 {
+					pid = f[len(f)-1]
+				}
+			}
+		}
+		name := "perf-" + pid + ".map"
+		p.jit = &jitMap{module: name, path: p.proc("root/tmp/" + name)}
+	}
+	j := p.jit
+	if st, err := os.Stat(j.path); err == nil && st.Size() != j.size {
+		if b, err := os.ReadFile(j.path); err == nil {
+			j.size, j.syms = int64(len(b)), parseJIT(string(b))
+		}
+	}
+	i := sort.Search(len(j.syms), func(i int) bool { return j.syms[i].start > addr }) - 1
+	if i < 0 || addr-j.syms[i].start >= j.syms[i].size {
+		return "", 0, false
+	}
+	return j.syms[i].name, j.syms[i].start, true
+}
+
+// parseJIT skips lines it cannot read: the runtime may be writing the last.
+// Of several entries at one address the last written counts.
+func parseJIT(s string) []jitSym {
+	var out []jitSym
+	for line := range strings.Lines(s) {
+		f := strings.SplitN(strings.TrimSpace(line), " ", 3)
+		if len(f) < 3 || !strings.HasSuffix(line, "\n") {
+			continue
+		}
+		start, err1 := strconv.ParseUint(strings.TrimPrefix(f[0], "0x"), 16, 64)
+		size, err2 := strconv.ParseUint(strings.TrimPrefix(f[1], "0x"), 16, 64)
+		if err1 == nil && err2 == nil {
+			out = append(out, jitSym{start, size, f[2]})
+		}
+	}
+	slices.SortStableFunc(out, func(a, b jitSym) int {
+		switch {
+		case a.start < b.start:
+			return -1
+		case a.start > b.start:
+			return 1
+		}
+		return 0
+	})
+	last := out[:0]
+	for i, s := range out {
+		if i+1 == len(out) || out[i+1].start != s.start {
+			last = append(last, s)
+		}
+	}
+	return last
+}
