@@ -134,7 +134,6 @@ var solaris = []*Typedef{
 	typedef("lgrp_id_t", TLong),
 	typedef("lwpid_t", TUInt),
 	typedef("pri_t", TShort),
-	typedef("cpu_t", TVoid),
 	typedef("pc_t", TULong),
 	typedef("greg_t", TLong),
 	typedef("index_t", TShort),

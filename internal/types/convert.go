@@ -198,7 +198,9 @@ func identical(a, b Type, depth int) bool {
 		if !ok || x.Kind != y.Kind {
 			return false
 		}
-		return x.Kind == DString || x.Bytes == y.Bytes && x.Signed == y.Signed
+		// Plain char is one type whatever its sign: kernels from 6.2 on are
+		// built with -funsigned-char.
+		return x.Kind == DString || x.Kind == Char || x.Bytes == y.Bytes && x.Signed == y.Signed
 	case *Pointer:
 		y, ok := b.(*Pointer)
 		return ok && x.User == y.User && x.ILP32 == y.ILP32 && identical(x.Elem, y.Elem, depth)
@@ -246,8 +248,8 @@ func compatible(a, b Type, depth int) bool {
 	case *Basic:
 		switch y := b.(type) {
 		case *Basic:
-			if x.Kind == Char || y.Kind == Char { // plain char is signed char
-				return isChar(x) && isChar(y) && x.Signed == y.Signed
+			if isChar(x) && isChar(y) {
+				return x.Kind == y.Kind && x.Kind == Char || x.Signed == y.Signed
 			}
 			return x.Kind == y.Kind && (x.Kind == DString || x.Bytes == y.Bytes && x.Signed == y.Signed)
 		case *Enum:
@@ -334,7 +336,7 @@ func ArgCompat(arg Type, zero bool, param Type) bool {
 }
 
 // Promote is C's integer promotion: narrower than int becomes int (all its
-// values fit), an enum the integer of its width.
+// values fit); an enum is int, or long where it is that wide.
 func Promote(t Type) Type {
 	switch x := Underlying(t).(type) {
 	case *Basic:
@@ -343,10 +345,7 @@ func Promote(t Type) Type {
 		}
 	case *Enum:
 		switch {
-		case x.Bytes < 4 || x.Bytes == 4 && x.Signed:
-			return TInt
-		case x.Bytes == 4:
-			// C gives enum constants the type int; D follows it.
+		case x.Bytes <= 4: // C gives enum constants the type int; D follows it
 			return TInt
 		case x.Signed:
 			return TLong

@@ -56,7 +56,7 @@ func declarator(t Type, in string, depth int) (base, decl string) {
 		case *Qualified:
 			if p, ok := x.Type.(*Pointer); ok {
 				// "char *const p"
-				if in != "" && in[0] != '[' && in[0] != '(' && in[0] != '*' {
+				if in != "" {
 					in = " " + in
 				}
 				in = "*" + x.words() + in

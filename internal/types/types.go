@@ -51,9 +51,10 @@ type Basic struct {
 // process (typed arguments of user probes, __user parameters): loads through it
 // read user memory. TypeTag keeps BTF's type tag when there is one.
 type Pointer struct {
-	Elem  Type
-	User  bool
-	ILP32 bool // 4 bytes wide
+	Elem    Type
+	User    bool
+	ILP32   bool   // 4 bytes wide
+	TypeTag string // "user", "rcu", "percpu"
 }
 
 // Array of N elements. Index is the index type of a BTF array, nil for int.
