@@ -75,6 +75,7 @@ func BenchmarkHashTable(b *testing.B) {
 
 func BenchmarkSearch(b *testing.B) {
 	s := openKernel(b)
+	s.VMLinux.index()
 	for b.Loop() {
 		s.VMLinux.searched("task_struct")
 	}
