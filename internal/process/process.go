@@ -1,0 +1,210 @@
+// Package process creates (-c) and grabs (-p) the programs that a session
+// traces, and follows them to their end. No ptrace is held at any time: a
+// created process waits on a pipe before its exec until the probes are armed,
+// so that SIGKILL of the tracer leaves nothing behind.
+package process
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// stubName is argv[0] of a created process until its exec.
+const stubName = "godtrace: waiting to exec"
+
+// The stub's descriptors: the gate it waits on, and where it reports a failed exec.
+const (
+	gateFD   = 3
+	reportFD = 4
+)
+
+// A created process is this very binary, which turns itself into the target.
+// That happens in init, before anything else of the program runs. The thread
+// must be the main one: probes filtered by pid were seen not to fire when
+// another thread did the exec.
+func init() {
+	if len(os.Args) < 3 || os.Args[0] != stubName {
+		return
+	}
+	runtime.LockOSThread()
+	var b [1]byte
+	n, err := syscall.Read(gateFD, b[:])
+	for err == syscall.EINTR {
+		n, err = syscall.Read(gateFD, b[:])
+	}
+	if n != 1 {
+		os.Exit(127) // the tracer went away
+	}
+	syscall.CloseOnExec(gateFD)
+	syscall.CloseOnExec(reportFD)
+	err = syscall.Exec(os.Args[1], os.Args[2:], os.Environ())
+	var errno syscall.Errno
+	errors.As(err, &errno)
+	syscall.Write(reportFD, []byte{byte(errno)})
+	os.Exit(127)
+}
+
+// Target is a process of interest to the session.
+type Target struct {
+	PID     int
+	Name    string // its command, for messages
+	Created bool
+	gate    *os.File // write a byte: go
+	report  *os.File
+	proc    *os.Process
+	pidfd   int
+	done    chan struct{}
+	once    sync.Once
+	status  syscall.WaitStatus
+	known   bool // status is
+}
+
+// Create starts cmd, a command line split at blanks as dtrace(1) does (no
+// shell, no quotes), held before its exec until Release.
+func Create(cmd string) (*Target, error) {
+	argv := strings.Fields(cmd)
+	if len(argv) == 0 {
+		return nil, errors.New("-c needs a command")
+	}
+	path, err := exec.LookPath(argv[0])
+	if err != nil {
+		if pe, ok := errors.AsType[*exec.Error](err); ok {
+			err = pe.Err
+		}
+		return nil, fmt.Errorf("failed to execute %s: %w", argv[0], err)
+	}
+	gateR, gateW, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	defer gateR.Close()
+	repR, repW, err := os.Pipe()
+	if err != nil {
+		gateW.Close()
+		return nil, err
+	}
+	defer repW.Close()
+	self, err := os.Executable()
+	if err != nil {
+		self = "/proc/self/exe"
+	}
+	p, err := os.StartProcess(self, append([]string{stubName, path}, argv...), &os.ProcAttr{
+		Env:   os.Environ(),
+		Files: []*os.File{os.Stdin, os.Stdout, os.Stderr, gateR, repW},
+	})
+	if err != nil {
+		gateW.Close()
+		repR.Close()
+		return nil, fmt.Errorf("failed to execute %s: %w", argv[0], err)
+	}
+	t := &Target{PID: p.Pid, Name: argv[0], Created: true, gate: gateW, report: repR, proc: p, done: make(chan struct{})}
+	t.pidfd, err = unix.PidfdOpen(p.Pid, 0)
+	if err != nil {
+		t.Kill()
+		return nil, fmt.Errorf("pidfd of %d: %w", p.Pid, err)
+	}
+	return t, nil
+}
+
+// Grab takes an interest in the running process pid.
+func Grab(pid int) (*Target, error) {
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		if err == unix.ESRCH || err == unix.EINVAL {
+			return nil, fmt.Errorf("failed to grab pid %d: no such process", pid)
+		}
+		return nil, fmt.Errorf("failed to grab pid %d: %w", pid, err)
+	}
+	name, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/comm")
+	return &Target{PID: pid, Name: strings.TrimSpace(string(name)), pidfd: fd, done: make(chan struct{})}, nil
+}
+
+// Release lets a created process exec and run. The error is that of the exec.
+// From now on Done tells its end.
+func (t *Target) Release() error {
+	if t.Created {
+		if _, err := t.gate.Write([]byte{1}); err != nil {
+			return fmt.Errorf("%s is gone before it began: %w", t.Name, err)
+		}
+		t.gate.Close()
+		// The pipe closes on exec; a byte is the errno of one that failed.
+		var b [1]byte
+		n, _ := t.report.Read(b[:])
+		t.report.Close()
+		if n == 1 {
+			t.Kill()
+			return fmt.Errorf("failed to execute %s: %w", t.Name, syscall.Errno(b[0]))
+		}
+	}
+	go t.watch()
+	return nil
+}
+
+// watch waits for the end of the process and closes done.
+func (t *Target) watch() {
+	if t.Created {
+		if st, err := t.proc.Wait(); err == nil {
+			t.status, t.known = st.Sys().(syscall.WaitStatus), true
+		}
+	} else {
+		fds := []unix.PollFd{{Fd: int32(t.pidfd), Events: unix.POLLIN}}
+		for {
+			if _, err := unix.Poll(fds, -1); err != unix.EINTR {
+				break
+			}
+		}
+	}
+	close(t.done)
+}
+
+// Done is closed when the process has ended.
+func (t *Target) Done() <-chan struct{} { return t.done }
+
+// Ended says in dtrace(1)'s words how the process ended. Valid after Done.
+// How a grabbed process ended is not ours to know.
+func (t *Target) Ended() string {
+	switch {
+	case t.known && t.status.Signaled():
+		return fmt.Sprintf("pid %d terminated by %s", t.PID, unix.SignalName(t.status.Signal()))
+	case t.known && t.status.ExitStatus() != 0:
+		return fmt.Sprintf("pid %d exited with status %d", t.PID, t.status.ExitStatus())
+	}
+	return fmt.Sprintf("pid %d has exited", t.PID)
+}
+
+// Kill ends a created process and reaps it. A grabbed one is left alone.
+func (t *Target) Kill() {
+	if !t.Created {
+		return
+	}
+	t.proc.Kill()
+	select {
+	case <-t.done:
+	default:
+		t.once.Do(func() { t.proc.Wait() })
+	}
+}
+
+// Close lets go: a created process that still runs is killed, a grabbed one
+// runs on.
+func (t *Target) Close() {
+	if t.Created {
+		select {
+		case <-t.done:
+		default:
+			t.proc.Kill()
+		}
+		t.gate.Close()
+		t.report.Close()
+	}
+	unix.Close(t.pidfd)
+}

@@ -1,0 +1,238 @@
+package provider
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"unsafe"
+
+	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
+
+	"godtrace/internal/probe"
+)
+
+// Profile is the provider of probes that fire by the clock: profile-N on every
+// CPU, tick-N on one. They are cpu-clock perf events with a fixed period (the
+// frequency mode drifts at high rates).
+type Profile struct {
+	probes map[string]*probe.Probe
+	order  []*probe.Probe
+}
+
+// profileSite is a probe's Site.
+type profileSite struct {
+	period uint64 // ns
+	tick   bool
+}
+
+var profileAttr = &probe.Attributes{
+	Provider: probe.Attr{Name: "Evolving", Data: "Evolving", Class: "Common"},
+	Module:   probe.Attr{Name: "Unstable", Data: "Unstable", Class: "Common"},
+	Func:     probe.Attr{Name: "Private", Data: "Private", Class: "Unknown"},
+	Name:     probe.Attr{Name: "Evolving", Data: "Evolving", Class: "Common"},
+	Args:     probe.Attr{Name: "Evolving", Data: "Evolving", Class: "Common"},
+}
+
+// minPeriod bounds the load a probe can put on the system: 5000 Hz, as in DTrace.
+const minPeriod = 200_000
+
+func newProfile() *Profile {
+	p := &Profile{probes: map[string]*probe.Probe{}}
+	for _, n := range []string{"97", "199", "499", "997", "1999", "4001", "4999"} {
+		p.add("profile-" + n)
+	}
+	for _, n := range []string{"1", "10", "100", "500", "1000", "5000"} {
+		p.add("tick-" + n)
+	}
+	return p
+}
+
+// add makes the probe name; nil if the name means nothing.
+func (p *Profile) add(name string) *probe.Probe {
+	site, ok := parseProfile(name)
+	if !ok {
+		return nil
+	}
+	pr := &probe.Probe{
+		ID:   baseProfile + len(p.order),
+		Desc: probe.Desc{Provider: "profile", Name: name},
+		Attr: profileAttr,
+		Site: site,
+	}
+	p.probes[name] = pr
+	p.order = append(p.order, pr)
+	return pr
+}
+
+// units of profile-N and tick-N, in ns; hz (and none) is a frequency.
+var units = map[string]uint64{
+	"ns": 1, "nsec": 1, "us": 1e3, "usec": 1e3, "ms": 1e6, "msec": 1e6,
+	"s": 1e9, "sec": 1e9, "m": 60e9, "min": 60e9, "h": 3600e9, "hour": 3600e9,
+	"d": 86400e9, "day": 86400e9,
+}
+
+func parseProfile(name string) (profileSite, bool) {
+	var s profileSite
+	rest, ok := strings.CutPrefix(name, "profile-")
+	if !ok {
+		if rest, ok = strings.CutPrefix(name, "tick-"); !ok {
+			return s, false
+		}
+		s.tick = true
+	}
+	i := 0
+	for i < len(rest) && '0' <= rest[i] && rest[i] <= '9' {
+		i++
+	}
+	n, err := strconv.ParseUint(rest[:i], 10, 64)
+	if err != nil || n == 0 {
+		return s, false
+	}
+	switch unit := strings.ToLower(rest[i:]); unit {
+	case "", "hz":
+		s.period = 1e9 / n
+	default:
+		u, ok := units[unit]
+		if !ok || n > (1<<63)/u {
+			return s, false
+		}
+		s.period = n * u
+	}
+	return s, s.period >= minPeriod
+}
+
+// Name implements Provider.
+func (*Profile) Name() string { return "profile" }
+
+// Probes implements Provider: a name that is no pattern is made on demand.
+func (p *Profile) Probes(d probe.Desc) ([]*probe.Probe, error) {
+	if !probe.Glob(d.Provider, "profile") || !probe.Glob(d.Module, "") || !probe.Glob(d.Func, "") {
+		return nil, nil
+	}
+	if d.Name != "" && !probe.IsGlob(d.Name) {
+		pr := p.probes[d.Name]
+		if pr == nil {
+			pr = p.add(d.Name)
+		}
+		if pr == nil {
+			return nil, nil
+		}
+		return []*probe.Probe{pr}, nil
+	}
+	var out []*probe.Probe
+	for _, pr := range p.order {
+		if d.Match(pr.Desc) {
+			out = append(out, pr)
+		}
+	}
+	return out, nil
+}
+
+// Groups implements Provider: all clock probes share one program; the cookie
+// of a perf event is the dispatch key.
+func (*Profile) Groups(enabled []*probe.Probe) ([]*Attachment, error) {
+	if len(enabled) == 0 {
+		return nil, nil
+	}
+	g := &probe.Group{Kind: probe.KindPerf, Name: "profile", Probes: enabled}
+	for i := range enabled {
+		g.Keys = append(g.Keys, uint64(i))
+	}
+	attach := func(prog *ebpf.Program) (io.Closer, error) {
+		cpus, err := onlineCPUs()
+		if err != nil {
+			return nil, err
+		}
+		var cs closers
+		for i, pr := range enabled {
+			site := pr.Site.(profileSite)
+			on := cpus
+			if site.tick {
+				on = cpus[:1]
+			}
+			for _, cpu := range on {
+				c, err := attachClock(prog, cpu, site.period, g.Keys[i])
+				if err != nil {
+					cs.Close()
+					return nil, fmt.Errorf("%s: perf event on CPU %d: %w", pr.Desc.Name, cpu, err)
+				}
+				cs = append(cs, c)
+			}
+		}
+		return cs, nil
+	}
+	return []*Attachment{{Group: g, Attach: attach}}, nil
+}
+
+type fdCloser int
+
+func (fd fdCloser) Close() error { return unix.Close(int(fd)) }
+
+// attachClock opens a cpu-clock event on cpu and gives it prog. The returned
+// closer owns both the event and the link.
+func attachClock(prog *ebpf.Program, cpu int, period, cookie uint64) (io.Closer, error) {
+	attr := unix.PerfEventAttr{
+		Type:   unix.PERF_TYPE_SOFTWARE,
+		Config: unix.PERF_COUNT_SW_CPU_CLOCK,
+		Size:   uint32(unsafe.Sizeof(unix.PerfEventAttr{})),
+		Sample: period,
+		Bits:   unix.PerfBitDisabled,
+	}
+	ev, err := unix.PerfEventOpen(&attr, -1, cpu, -1, unix.PERF_FLAG_FD_CLOEXEC)
+	if err != nil {
+		return nil, os.NewSyscallError("perf_event_open", err)
+	}
+	// union bpf_attr for BPF_LINK_CREATE (include/uapi/linux/bpf.h), with
+	// perf_event.bpf_cookie; Linux 5.15.
+	create := struct {
+		prog, target, typ, flags uint32
+		cookie                   uint64
+	}{uint32(prog.FD()), uint32(ev), bpfPerfEvent, 0, cookie}
+	l, _, errno := unix.Syscall(unix.SYS_BPF, unix.BPF_LINK_CREATE, uintptr(unsafe.Pointer(&create)), unsafe.Sizeof(create))
+	if errno != 0 {
+		unix.Close(ev)
+		return nil, os.NewSyscallError("bpf link create", errno)
+	}
+	if err := unix.IoctlSetInt(ev, unix.PERF_EVENT_IOC_ENABLE, 0); err != nil {
+		unix.Close(int(l))
+		unix.Close(ev)
+		return nil, os.NewSyscallError("perf event enable", err)
+	}
+	return closers{fdCloser(l), fdCloser(ev)}, nil
+}
+
+// bpfPerfEvent is the attach type BPF_PERF_EVENT.
+const bpfPerfEvent = 41
+
+// onlineCPUs reads /sys/devices/system/cpu/online: "0-3,5".
+func onlineCPUs() ([]int, error) {
+	b, err := os.ReadFile("/sys/devices/system/cpu/online")
+	if err != nil {
+		return nil, err
+	}
+	return parseCPUs(strings.TrimSpace(string(b)))
+}
+
+func parseCPUs(list string) ([]int, error) {
+	var out []int
+	for part := range strings.SplitSeq(list, ",") {
+		lo, hi, isRange := strings.Cut(part, "-")
+		if !isRange {
+			hi = lo
+		}
+		a, err1 := strconv.Atoi(lo)
+		b, err2 := strconv.Atoi(hi)
+		if err1 != nil || err2 != nil || a > b || b > 1<<16 {
+			return nil, fmt.Errorf("CPU list %q: expected numbers and ranges", list)
+		}
+		for ; a <= b; a++ {
+			out = append(out, a)
+		}
+	}
+	slices.Sort(out)
+	return out, nil
+}

@@ -1,0 +1,70 @@
+// Package provider holds the providers: each names the probes that a
+// description matches, tells where their arguments lie, and attaches loaded
+// programs. No provider emits code: what a firing does is decided by the
+// clauses, and how a program finds its arguments by the Kind of its Group.
+//
+// A new provider is one file with a type that implements Provider and one row
+// in All.
+package provider
+
+import (
+	"errors"
+	"io"
+
+	"github.com/cilium/ebpf"
+
+	"godtrace/internal/probe"
+)
+
+// A Provider makes probes.
+type Provider interface {
+	// Name is the provider's name, or its stem where the pid is part of it.
+	Name() string
+	// Probes returns the probes that match d, in listing order and always the
+	// same *Probe for the same probe; providers that make probes on demand
+	// (profile, pid) make those that d names. IDs are set: the range begins at
+	// the provider's base, so they do not depend on what else was listed.
+	Probes(d probe.Desc) ([]*probe.Probe, error)
+	// Groups arranges enabled probes of this provider into programs.
+	Groups(enabled []*probe.Probe) ([]*Attachment, error)
+}
+
+// Attachment is a group of probes and the way to attach its program.
+type Attachment struct {
+	Group *probe.Group
+	// Attach makes the probes of the group fire into prog. The closer detaches
+	// them. It is nil for groups that are run by hand (BEGIN, END).
+	Attach func(prog *ebpf.Program) (io.Closer, error)
+}
+
+// Probe IDs: every provider has a range, so that a probe has the same ID
+// whatever else a session looked at.
+const (
+	baseDtrace  = 1
+	baseSyscall = 10
+	baseProfile = 3000
+)
+
+// All returns a fresh instance of every provider, in listing order.
+func All() []Provider {
+	return []Provider{newDtrace(), newProfile(), newSyscall()}
+}
+
+// closers closes all of them at once: many closings wait for a grace period
+// each, and waiting side by side takes as long as one.
+type closers []io.Closer
+
+func (cs closers) Close() error {
+	errs := make([]error, len(cs))
+	done := make(chan int)
+	for i, c := range cs {
+		go func() {
+			errs[i] = c.Close()
+			done <- i
+		}()
+	}
+	for range cs {
+		<-done
+	}
+	return errors.Join(errs...)
+}
