@@ -120,6 +120,7 @@ type Pragma struct {
 	node
 	Text  string
 	Words []string
+	Kinds []Token // of each word: Ident, Int, or Str for one written in quotes
 }
 
 // VarClass says where a variable lives.
