@@ -12,7 +12,7 @@
 // aggregated yet), so a freshly made hash value needs no initialisation, and
 // every update is an atomic add or an atomic maximum:
 //
-//	count      [n]                     add incr
+//	count      [n]                     add 1
 //	sum        [sum]                   add v
 //	min        [enc]                   unsigned maximum with EncodeMin(v)
 //	max        [enc]                   unsigned maximum with EncodeMax(v)
@@ -20,10 +20,10 @@
 //	stddev     [n, sum, lo, hi]        add 1, add v, 128-bit add v*v
 //	quantize   [127 buckets]           add incr to bucket Bucket(v)
 //	lquantize  [levels+2 buckets]      add incr to bucket Bucket(v)
-//	llquantize [LlquantizeWords]       add incr to bucket Bucket(v)
+//	llquantize [2B+3 buckets]          add incr to bucket Bucket(v)
 //
 // The 128-bit add is an atomic fetch-and-add on lo followed, when it wrapped,
-// by an add of one to hi.
+// by an add of one to hi. incr is 1 where D leaves it out, and may be negative.
 //
 // quantize: bucket 63 is zero, bucket 64+k holds [2^k, 2^(k+1)), bucket 62-k
 // holds (-2^(k+1), -2^k].
@@ -41,6 +41,7 @@ package agg
 import (
 	"fmt"
 	"math"
+	"math/bits"
 )
 
 // Func is an aggregating function.
@@ -137,31 +138,68 @@ func (s Spec) Validate() error {
 			return bad("D_LQUANT_STEPSMALL", "lquantize( ) step (argument #3) too small: number of quantization levels must be a 16-bit quantity")
 		}
 	case Llquantize:
-		for i, v := range []int64{s.Factor, s.Low, s.High, s.Steps} {
-			if v < 0 || v > math.MaxUint16 {
-				return bad([]string{"D_LLQUANT_FACTORVAL", "D_LLQUANT_LOWVAL", "D_LLQUANT_HIGHVAL", "D_LLQUANT_NSTEPVAL"}[i],
-					"llquantize( ) argument #%d must be an unsigned 16-bit quantity", i+1)
-			}
-		}
+		fits := func(v int64) bool { return v >= 0 && v <= math.MaxUint16 }
 		switch {
-		case s.Factor < 2:
-			return bad("D_LLQUANT_FACTORSMALL", "llquantize( ) factor (argument #1) must be two or more")
-		case s.Low > s.High:
-			return bad("D_LLQUANT_MAGRANGE", "llquantize( ) high magnitude (argument #3) must be greater than low magnitude (argument #2)")
-		case s.Steps < s.Factor:
-			return bad("D_LLQUANT_FACTORNSTEPS", "llquantize( ) factor (argument #1) must be less than or equal to the number of linear steps per magnitude (argument #4)")
-		}
-		// Every bucket must begin at an integer wherever a magnitude has at
-		// least Steps integers: Factor divides Steps, Steps divides a power.
-		v := s.Factor
-		for v < s.Steps {
-			v *= s.Factor
-		}
-		if s.Steps%s.Factor != 0 || v%s.Steps != 0 {
-			return bad("D_LLQUANT_FACTOREVEN", "llquantize( ) factor (argument #1) must evenly divide the number of steps per magnitude (argument #4), and the number of steps per magnitude must evenly divide a power of the factor")
+		case !fits(s.Factor) || s.Factor < 2:
+			return bad("D_LLQUANT_FACTORVAL", "llquantize( ) argument #1 must be an unsigned 16-bit quantity greater than or equal to 2")
+		case !fits(s.Low):
+			return bad("D_LLQUANT_LMAGVAL", "llquantize( ) argument #2 must be an unsigned 16-bit quantity")
+		case !fits(s.High):
+			return bad("D_LLQUANT_HMAGVAL", "llquantize( ) argument #3 must be an unsigned 16-bit quantity")
+		case s.High < s.Low:
+			return bad("D_LLQUANT_HMAGVAL", "llquantize( ) argument #3 (high magnitude) must be at least argument #2 (low magnitude)")
+		case s.Steps <= 0:
+			return bad("D_LLQUANT_STEPTYPE", "llquantize( ) argument #4 must be a non-zero positive integer constant")
+		case s.Steps > math.MaxUint16:
+			return bad("D_LLQUANT_STEPVAL", "llquantize( ) argument #4 must be an unsigned 16-bit quantity")
 		}
 		if _, ok := power(s.Factor, s.High+1); !ok {
-			return bad("D_LLQUANT_MAGTOOBIG", "llquantize( ) factor (%d) raised to power of high magnitude (%d) overflows 64-bits", s.Factor, s.High)
+			return bad("D_LLQUANT_HMAGVAL", "llquantize( ) argument #3 (high magnitude) will cause overflow of 64 bits")
+		}
+		// Every bucket that can hold a value must begin at an integer.
+		first, _ := power(s.Factor, s.Low+1)
+		switch {
+		case s.Steps < s.Factor && s.Factor%s.Steps != 0:
+			return bad("D_LLQUANT_STEPVAL", "llquantize() argument #4 (steps) must evenly divide argument #1 (factor) when steps<factor")
+		case s.Steps > s.Factor && s.Steps%s.Factor != 0:
+			return bad("D_LLQUANT_STEPVAL", "llquantize() argument #4 (steps) must be a multiple of argument #1 (factor) when steps>factor")
+		case s.Steps > s.Factor && s.Low == 0 && s.Factor*s.Factor%s.Steps != 0:
+			return bad("D_LLQUANT_STEPVAL", "llquantize() argument #4 (steps) must evenly divide the square of argument #1 (factor) when steps>factor and lmag==0")
+		case s.Steps > s.Factor && s.Low > 0 && first%uint64(s.Steps) != 0:
+			return bad("D_LLQUANT_STEPVAL", "llquantize() argument #4 (steps) must evenly divide pow(argument #1 (factor), lmag (argument #2) + 1) when steps>factor and lmag>0")
+		}
+	}
+	return nil
+}
+
+// Match compares the parameters with those of an earlier use of the same
+// aggregation, which must be equal. The functions are known to be. The error
+// is a *ParamError in DTrace's words.
+func (s Spec) Match(prev Spec) error {
+	differs := func(tag, what string, was, is int64) error {
+		return &ParamError{tag, fmt.Sprintf("%s doesn't match previous declaration: expected %d, found %d", what, was, is)}
+	}
+	switch s.Func {
+	case Lquantize:
+		end := func(s Spec) int64 { return s.Base + int64(s.Levels())*s.Step }
+		switch {
+		case s.Base != prev.Base:
+			return differs("D_LQUANT_MATCHBASE", "lquantize( ) base (argument #1)", prev.Base, s.Base)
+		case end(s) != end(prev):
+			return differs("D_LQUANT_MATCHLIM", "lquantize( ) limit (argument #2)", end(prev), end(s))
+		case s.Step != prev.Step:
+			return differs("D_LQUANT_MATCHSTEP", "lquantize( ) step (argument #3)", prev.Step, s.Step)
+		}
+	case Llquantize:
+		switch {
+		case s.Factor != prev.Factor:
+			return differs("D_LLQUANT_MATCHFACTOR", "llquantize() factor (argument #1)", prev.Factor, s.Factor)
+		case s.Low != prev.Low:
+			return differs("D_LLQUANT_MATCHLMAG", "llquantize() lmag (argument #2)", prev.Low, s.Low)
+		case s.High != prev.High:
+			return differs("D_LLQUANT_MATCHHMAG", "llquantize() hmag (argument #3)", prev.High, s.High)
+		case s.Steps != prev.Steps:
+			return differs("D_LLQUANT_MATCHSTEPS", "llquantize() steps (argument #4)", prev.Steps, s.Steps)
 		}
 	}
 	return nil
@@ -170,8 +208,13 @@ func (s Spec) Validate() error {
 // Levels is the number of steps of an lquantize between its base and limit.
 func (s Spec) Levels() int { return int((s.Limit - s.Base) / s.Step) }
 
-// half is the number of buckets of an llquantize on one side of zero.
-func (s Spec) half() int { return int((s.High - s.Low + 1) * (s.Steps - s.Steps/s.Factor)) }
+// half is the number of buckets of an llquantize on one side of zero, without
+// the overflow bucket.
+func (s Spec) half() int { return int(s.High-s.Low+1) * s.perMagnitude() }
+
+// perMagnitude is the number of buckets of one magnitude: the steps below
+// Factor^mag belong to the magnitude before.
+func (s Spec) perMagnitude() int { return int(s.Steps - s.Steps/s.Factor) }
 
 // Words is the number of 64-bit words of a raw value.
 func (s Spec) Words() int {
@@ -192,14 +235,15 @@ func (s Spec) Words() int {
 	return 0
 }
 
-// power returns b^n, and whether it fits a positive int64.
-func power(b, n int64) (int64, bool) {
-	p := int64(1)
+// power returns b^n, and whether it fits 64 bits.
+func power(b, n int64) (uint64, bool) {
+	p := uint64(1)
 	for ; n > 0; n-- {
-		if p > math.MaxInt64/b {
+		hi, lo := bits.Mul64(p, uint64(b))
+		if hi != 0 {
 			return 0, false
 		}
-		p *= b
+		p = lo
 	}
 	return p, true
 }
