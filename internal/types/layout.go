@@ -16,6 +16,7 @@ func Layout(fields []Field, union bool) (placed []Field, size, align int64) {
 		}
 		if f.Name == "" && IsInteger(f.Type) && f.Bits == 0 {
 			bit = roundUp(bit, unit)
+			end = max(end, bit)
 			continue
 		}
 		if f.Bits > 0 {
