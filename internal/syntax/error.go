@@ -10,6 +10,10 @@ type Error struct {
 	Msg string
 	// Hint says what to do next ("did you mean …"); "" where there is none.
 	Hint string
+	// Region is the part of a clause the error is in, "action list" or
+	// "predicate"; "" elsewhere. DTrace names it instead of the line for
+	// programs given on the command line.
+	Region string
 }
 
 func (e *Error) Error() string {
