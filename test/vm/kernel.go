@@ -126,7 +126,7 @@ func (k Kernel) fetch(dir string, log io.Writer) error {
 	if err := os.MkdirAll(filepath.Join(dir, "x"), 0o755); err != nil {
 		return err
 	}
-	mirror, err := mirror()
+	mirror, err := Mirror()
 	if err != nil {
 		return err
 	}
@@ -187,9 +187,9 @@ func (k Kernel) fetch(dir string, log io.Writer) error {
 	return os.WriteFile(filepath.Join(dir, "release"), []byte(release+"\n"), 0o644)
 }
 
-// mirror is the Debian mirror that this machine's apt uses, in either of the
+// Mirror is the Debian mirror that this machine's apt uses, in either of the
 // two forms of its configuration.
-func mirror() (string, error) {
+func Mirror() (string, error) {
 	files, _ := filepath.Glob("/etc/apt/sources.list.d/*.sources")
 	lists, _ := filepath.Glob("/etc/apt/sources.list.d/*.list")
 	one := regexp.MustCompile(`^deb (?:\[[^]]*\] )?(\S+) `)
