@@ -241,3 +241,34 @@ func TestELF(t *testing.T) {
 		t.Errorf("no ELF: %v", err)
 	}
 }
+
+// TestFaults puts every byte of a blob wrong in turn. Each must be an error or
+// answer all questions.
+func TestFaults(t *testing.T) {
+	b := sample()
+	inBase := b.str("shared")
+	base := parse(t, b, "vmlinux", nil)
+	for _, tt := range []struct {
+		blob []byte
+		base *Spec
+	}{{b.bytes(), nil}, {split(b, inBase).bytes(), base}} {
+		broken := 0
+		for i := range tt.blob {
+			for _, v := range []byte{0, 1, 0x7f, 0x80, 0xff, tt.blob[i] + 1, tt.blob[i] - 1} {
+				in := bytes.Clone(tt.blob)
+				in[i] = v
+				s, err := Parse(in, "x", tt.base)
+				if err == nil {
+					walk(t, s)
+					err = s.Err()
+				}
+				if err != nil {
+					broken++
+				}
+			}
+		}
+		if broken == 0 {
+			t.Error("no fault was noticed")
+		}
+	}
+}
