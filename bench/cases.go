@@ -46,12 +46,12 @@ var firings = []firing{
 	{
 		name: "printf 64 bytes", call: "read",
 		d:        `syscall::read:entry { printf("%d %d %d %d %d %d %d %d\n", pid, tid, timestamp, arg0, arg1, arg2, arg0, arg2); }`,
-		bpftrace: `tracepoint:syscalls:sys_enter_read { printf("%d %d %d %d %d %d %d %d\n", pid, tid, nsecs, args.fd, args.buf, args.count, args.fd, args.count); }`,
+		bpftrace: `tracepoint:syscalls:sys_enter_read { printf("%d %d %lld %d %lld %d %d %d\n", pid, tid, nsecs, args.fd, args.buf, args.count, args.fd, args.count); }`,
 	},
 }
 
 // The record rate: two threads at full speed, one small record a call.
 const (
 	recordD        = `syscall::getppid:entry { printf("%d\n", timestamp); }`
-	recordBpftrace = `tracepoint:syscalls:sys_enter_getppid { printf("%d\n", nsecs); }`
+	recordBpftrace = `tracepoint:syscalls:sys_enter_getppid { printf("%lld\n", nsecs); }`
 )

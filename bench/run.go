@@ -336,7 +336,11 @@ func (t *tools) start(who string) (wall, cpu, rss float64, err error) {
 		return 0, 0, 0, err
 	}
 	if status != 0 {
-		return ns / 1e6, cpuNs / 1e6, kb, fmt.Errorf("status %v after %.0f ms", status, ns/1e6)
+		said := exec.Command(args[0], args[1:]...)
+		said.SysProcAttr = &syscall.SysProcAttr{Chroot: root}
+		said.Dir = "/"
+		why, _ := said.CombinedOutput()
+		return ns / 1e6, cpuNs / 1e6, kb, fmt.Errorf("status %v after %.0f ms: %s", status, ns/1e6, firstLine(string(why)))
 	}
 	return ns / 1e6, cpuNs / 1e6, kb, nil
 }
