@@ -95,7 +95,7 @@ func build(t *testing.T, root string) *built {
 	}
 	b.files["/trigger"] = triggers
 
-	out, err := gocmd("list", "-f", "{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}\t{{.Dir}}{{end}}", "./...")
+	out, err := gocmd("list", "-e", "-f", "{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}\t{{.Dir}}{{end}}", "./...")
 	if err != nil {
 		t.Fatalf("go list: %v\n%s", err, out)
 	}
@@ -132,8 +132,8 @@ func build(t *testing.T, root string) *built {
 // wanted says whether a package's tests belong in the guests: the language
 // half does not depend on a kernel, and test and bench are about this one.
 func wanted(name string) bool {
-	if *packages != "" {
-		return slices.ContainsFunc(strings.Split(*packages, ","), func(p string) bool { return strings.Contains(name, p) })
+	if *packages != "" && !slices.ContainsFunc(strings.Split(*packages, ","), func(p string) bool { return strings.Contains(name, p) }) {
+		return false
 	}
 	return !slices.Contains(testkernel.LanguageHalf, name) &&
 		!strings.HasPrefix(name, "test/vm") && name != "test/report" && !strings.HasPrefix(name, "bench")
