@@ -21,7 +21,6 @@ import (
 	"iter"
 	"os"
 	"sync"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -68,7 +67,7 @@ func (k Kind) String() string {
 }
 
 // Bytes after the 12 of the common record: fixed, and for each of vlen parts.
-var tail = [numKinds]struct{ fixed, each uint32 }{
+var tail = [32]struct{ fixed, each uint32 }{
 	KindInt:       {4, 0},
 	KindArray:     {12, 0},
 	KindStruct:    {0, 12},
@@ -103,9 +102,10 @@ type Spec struct {
 
 	indexOnce sync.Once
 	indexErr  error
-	recs      []rec // by ID - first
+	names     []uint32 // offsets of the names, by ID - first
+	marks     []uint32 // where every stride'th type begins in types
 
-	names   nameIndex
+	byName  nameIndex
 	enums   enumIndex
 	tags    tagIndex
 	convert converter
@@ -113,8 +113,10 @@ type Spec struct {
 	unmap []byte
 }
 
-// rec is where a type begins in the type section, and the offset of its name.
-type rec struct{ off, name uint32 }
+// stride is how many types a mark stands for. Touching fresh memory is a large
+// part of the cost of the pass: marks are few, and a type is found by stepping
+// over at most stride-1 others.
+const stride = 16
 
 // Open maps the blob in the file path, raw or the .BTF section of an ELF file.
 // base is the blob it extends, nil if it stands alone.
@@ -220,7 +222,7 @@ func Parse(blob []byte, name string, base *Spec) (*Spec, error) {
 		if err := base.index(); err != nil {
 			return nil, fmt.Errorf("base: %w", err)
 		}
-		s.first = base.first + ID(len(base.recs))
+		s.first = base.first + ID(len(base.names))
 		s.firstStr = base.firstStr + uint32(len(base.strs))
 	}
 	return s, nil
@@ -233,7 +235,7 @@ func (s *Spec) Close() error {
 		return nil
 	}
 	b := s.unmap
-	s.unmap, s.types, s.strs, s.recs = nil, nil, nil, nil
+	s.unmap, s.types, s.strs, s.names, s.marks = nil, nil, nil, nil, nil
 	return unix.Munmap(b)
 }
 
@@ -246,31 +248,41 @@ func (s *Spec) index() error {
 
 func (s *Spec) scan() error {
 	b := s.types
-	recs := make([]rec, 0, len(b)/30+16) // a kernel's records take 29..32 bytes on average
+	names := make([]uint32, 0, len(b)/26+stride) // a kernel's records take some 29 bytes on average
+	var marks []uint32
 	end := uint32(len(b))
 	for off := uint32(0); off < end; {
+		id := int(s.first) + len(names)
 		if end-off < recordSz {
-			return fmt.Errorf("BTF type %d: cut off", int(s.first)+len(recs))
+			return fmt.Errorf("BTF type %d: cut off", id)
 		}
-		r := (*[recordSz]byte)(unsafe.Pointer(&b[off]))
-		info := binary.LittleEndian.Uint32(r[4:])
+		r := b[off : off+recordSz]
+		info := u32(r[4:])
 		kind := Kind(info >> 24 & 0x1f)
 		if kind == KindVoid || kind >= numKinds {
-			return fmt.Errorf("BTF type %d: unknown kind %d", int(s.first)+len(recs), kind)
+			return fmt.Errorf("BTF type %d: unknown kind %d", id, kind)
 		}
-		t := &tail[kind]
-		size := recordSz + t.fixed + t.each*(info&0xffff)
+		size := recordSize(info)
 		if size > end-off {
-			return fmt.Errorf("BTF type %d: %s of %d bytes is cut off", int(s.first)+len(recs), kind, size)
+			return fmt.Errorf("BTF type %d: %s of %d bytes is cut off", id, kind, size)
 		}
-		recs = append(recs, rec{off, binary.LittleEndian.Uint32(r[:])})
+		if len(names)%stride == 0 {
+			marks = append(marks, off)
+		}
+		names = append(names, u32(r))
 		off += size
 	}
-	if int(s.first)+len(recs) > maxTypes {
-		return fmt.Errorf("BTF has %d types, more than %d", len(recs), maxTypes)
+	if int(s.first)+len(names) > maxTypes {
+		return fmt.Errorf("BTF has %d types, more than %d", len(names), maxTypes)
 	}
-	s.recs = recs
+	s.names, s.marks = names, marks
 	return nil
+}
+
+// recordSize is the length of a record with that info word, of a known kind.
+func recordSize(info uint32) uint32 {
+	t := &tail[info>>24&0x1f]
+	return recordSz + t.fixed + t.each*(info&0xffff)
 }
 
 // raw is a record read in place.
@@ -286,7 +298,7 @@ func (r raw) vlen() int     { return int(r.info & 0xffff) }
 func (r raw) flag() bool    { return r.info>>31 != 0 }
 func (r raw) ref() ID       { return ID(r.n) }
 func u32(b []byte) uint32   { return binary.LittleEndian.Uint32(b) }
-func (s *Spec) next() ID    { return s.first + ID(len(s.recs)) }
+func (s *Spec) next() ID    { return s.first + ID(len(s.names)) }
 func (s *Spec) Base() *Spec { return s.base }
 
 // raw reads the record of id; ok is false if there is none, or for void.
@@ -301,15 +313,14 @@ func (s *Spec) raw(id ID) (r raw, ok bool) {
 		s = s.base
 	}
 	i := int(id - s.first)
-	if i >= len(s.recs) {
+	if i >= len(s.names) {
 		return raw{}, false
 	}
-	off := s.recs[i].off
-	b := s.types[off:]
-	r = raw{u32(b), u32(b[4:]), u32(b[8:]), nil}
-	t := tail[r.kind()]
-	r.tail = b[recordSz : recordSz+t.fixed+t.each*uint32(r.vlen())]
-	return r, true
+	b := s.types[s.marks[i/stride]:]
+	for range i % stride {
+		b = b[recordSize(u32(b[4:])):]
+	}
+	return raw{u32(b), u32(b[4:]), u32(b[8:]), b[recordSz:recordSize(u32(b[4:]))]}, true
 }
 
 // str is the string at offset off, aliasing the blob; nil when off is outside.
@@ -343,7 +354,7 @@ func (s *Spec) Len() int {
 	if s.index() != nil {
 		return 0
 	}
-	return len(s.recs)
+	return len(s.names)
 }
 
 // Err is what is wrong with the type section, nil if it is sound.
@@ -387,12 +398,12 @@ func (s *Spec) All(kind Kind) iter.Seq[ID] {
 		if s.index() != nil {
 			return
 		}
-		for i, r := range s.recs {
-			if kind == KindVoid || Kind(s.types[r.off+7]&0x1f) == kind {
-				if !yield(s.first + ID(i)) {
-					return
-				}
+		id := s.first
+		for b := s.types; len(b) > 0; b = b[recordSize(u32(b[4:])):] {
+			if (kind == KindVoid || Kind(b[7]&0x1f) == kind) && !yield(id) {
+				return
 			}
+			id++
 		}
 	}
 }

@@ -347,15 +347,17 @@ func (s *Spec) enumerator(name string) (*types.Enum, types.Enumerator, bool) {
 		return nil, none, false
 	}
 	s.enums.once.Do(func() {
-		for i, r := range s.recs {
-			if k := Kind(s.types[r.off+7] & 0x1f); k == KindEnum || k == KindEnum64 {
-				s.enums.ids = append(s.enums.ids, s.first+ID(i))
+		id := s.first
+		for b := s.types; len(b) > 0; b = b[recordSize(u32(b[4:])):] {
+			if k := Kind(b[7] & 0x1f); k == KindEnum || k == KindEnum64 {
+				s.enums.ids = append(s.enums.ids, id)
 			}
+			id++
 		}
 	})
 	// In a kernel's blob a string is stored once: compare offsets, not text.
 	// Small blobs may repeat theirs.
-	small := len(s.recs) < hashBelow
+	small := len(s.names) < hashBelow
 	var offs []uint32
 	if !small {
 		for t := s; t != nil; t = t.base {

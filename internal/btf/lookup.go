@@ -35,7 +35,7 @@ func (s *Spec) IDs(name string) []ID {
 	if name == "" || s.index() != nil {
 		return nil
 	}
-	x := &s.names
+	x := &s.byName
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	ids, ok := x.found[name]
@@ -46,7 +46,7 @@ func (s *Spec) IDs(name string) []ID {
 		x.found = map[string][]ID{}
 	}
 	x.asked++
-	if x.asked > hashAfter || len(s.recs) < hashBelow {
+	if x.asked > hashAfter || len(s.names) < hashBelow {
 		ids = s.hashed(name)
 	} else {
 		ids = s.searched(name)
@@ -63,8 +63,8 @@ func (s *Spec) searched(name string) (ids []ID) {
 		if !ok {
 			continue
 		}
-		for i := range s.recs {
-			if s.recs[i].name == off {
+		for i, n := range s.names {
+			if n == off {
 				ids = append(ids, s.first+ID(i))
 			}
 		}
@@ -85,13 +85,13 @@ func (s *Spec) findString(name string) (off uint32, ok bool) {
 }
 
 func (s *Spec) hashed(name string) (ids []ID) {
-	x := &s.names
+	x := &s.byName
 	if x.table == nil {
 		x.seed = maphash.MakeSeed()
-		x.table = make([]uint32, 1<<bits.Len(uint(2*len(s.recs))))
+		x.table = make([]uint32, 1<<bits.Len(uint(2*len(s.names))))
 		mask := uint64(len(x.table) - 1)
-		for i := range s.recs {
-			b := s.str(s.recs[i].name)
+		for i, n := range s.names {
+			b := s.str(n)
 			if len(b) == 0 {
 				continue
 			}
@@ -105,7 +105,7 @@ func (s *Spec) hashed(name string) (ids []ID) {
 	mask := uint64(len(x.table) - 1)
 	for h := maphash.String(x.seed, name) & mask; x.table[h] != 0; h = (h + 1) & mask {
 		i := x.table[h] - 1
-		if s.strIs(s.recs[i].name, name) {
+		if s.strIs(s.names[i], name) {
 			ids = append(ids, s.first+ID(i))
 		}
 	}
