@@ -3,10 +3,19 @@
 // of dtrace(1)'s output (probe lines, headers, flow indentation).
 //
 // A format goes three ways: Parse reads its text, Check compares it with the
-// types of the arguments (errors are DTrace's, with its tags), and Format
+// types of the arguments (errors are DTrace's, with its tags), and Append
 // renders values. Rendering knows no records: the consumer decodes a record
 // into Values, whose Bytes and PCs may lie in the record itself.
+//
+// Everything that prints appends to a byte slice, as in strconv: a consumer
+// keeps one buffer and writes it once a record.
 package format
+
+import (
+	"time"
+
+	"godtrace/internal/agg"
+)
 
 // Kind says what a Value is.
 type Kind uint8
@@ -14,7 +23,7 @@ type Kind uint8
 // The kinds of values.
 const (
 	Signed   Kind = iota + 1 // integer of Size bytes in Int, sign-extended
-	Unsigned                 // integer (or pointer) of Size bytes in Int
+	Unsigned                 // integer or pointer of Size bytes in Int
 	Float                    // Float, from Size bytes
 	String                   // Bytes up to the first NUL, or all
 	Bytes                    // raw memory
@@ -39,26 +48,83 @@ type Value struct {
 	Notes []string // frame names supplied by the program, parallel to PCs
 }
 
+// partKinds are the kinds of key parts as kinds of values.
+var partKinds = [...]Kind{
+	agg.Signed: Signed, agg.Unsigned: Unsigned, agg.String: String, agg.Bytes: Bytes, agg.Stack: Stack, agg.UStack: UStack,
+	agg.Sym: Sym, agg.Mod: Mod, agg.USym: USym, agg.UMod: UMod, agg.UAddr: UAddr,
+}
+
+// KeyPart is a part of an aggregation's key as a value.
+func KeyPart(p agg.Part) Value {
+	v := Value{Kind: partKinds[p.Kind], Size: p.Size, PID: p.PID, Int: p.Int, PCs: p.PCs, Notes: p.Notes}
+	if p.Kind == agg.String || p.Kind == agg.Bytes {
+		v.Bytes = []byte(p.Str)
+	}
+	return v
+}
+
 // Place is an address in words.
 type Place struct {
 	Module string // "vmlinux", "libc.so.6"; "" when unknown
 	Name   string // function or object; "" when unknown
-	Offset uint64 // of the address in it
+	Offset uint64 // of the address in it; in the module when Name is unknown
 }
 
-// Resolver names addresses, hosts and ports at print time. All its methods
-// may answer with zero values: the number is printed then.
+// Resolver names addresses, hosts and ports at print time. Every method may
+// answer with zero values: the number is printed then.
 type Resolver interface {
 	KernelSym(addr uint64) Place
 	UserSym(pid int32, addr uint64) Place
-	Host(addr string) string    // %I: name of an address in text form
-	Service(port uint16) string // %P: name of a port
+	Host(addr string) string    // %I: the name of an address in text form
+	Service(port uint16) string // %P: the name of a port
 }
 
-// Options are the options of a session that change how values look.
+// Options are the options of a session that change how values look. A nil
+// *Options stands for the defaults.
 type Options struct {
-	Quiet       bool     // option quiet: trace() without padding
-	RawBytes    bool     // option rawbytes: never guess that bytes are a string
-	StackIndent int      // option stackindent; negative for the default, 14
-	Resolver    Resolver // nil: plain addresses
+	Quiet       bool           // quiet: trace() without padding
+	RawBytes    bool           // rawbytes: memory is never taken for a string
+	NoResolve   bool           // noresolve: user frames as module:0xoffset
+	StackIndent *int           // stackindent; nil for the default, 14
+	Target      int32          // pid of -c or -p: whose addresses %A prints; 0 for none
+	Resolver    Resolver       // nil: plain addresses
+	Agg         agg.Style      // agghist, aggpack, aggzoom, encoding
+	Location    *time.Location // of %Y and %T; nil for the local time
+}
+
+var defaults Options
+
+func (o *Options) orDefault() *Options {
+	if o == nil {
+		return &defaults
+	}
+	return o
+}
+
+func (o *Options) stackIndent() int {
+	if o.StackIndent == nil {
+		return 14
+	}
+	return *o.StackIndent
+}
+
+func (o *Options) kernelPlace(addr uint64) Place {
+	if o.Resolver == nil {
+		return Place{}
+	}
+	return o.Resolver.KernelSym(addr)
+}
+
+func (o *Options) userPlace(pid int32, addr uint64) Place {
+	if o.Resolver == nil || pid == 0 {
+		return Place{}
+	}
+	return o.Resolver.UserSym(pid, addr)
+}
+
+func (o *Options) location() *time.Location {
+	if o.Location == nil {
+		return time.Local
+	}
+	return o.Location
 }
