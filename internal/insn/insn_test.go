@@ -490,11 +490,15 @@ func check(t testing.TB, code []byte) {
 			t.Fatalf("% x: %+v, but its own %d bytes give %+v, %v", code, in, in.Len, again, err)
 		}
 		_ = in.String()
-		in.Mem()
-		in.Target(0)
-		in.RIPTarget(0)
-		in.Uprobe()
-		in.Taken(0, 0)
+		if _, ok := in.Mem(); ok && !in.HasModRM {
+			t.Fatalf("% x: a memory operand without ModRM", code)
+		}
+		if to, ok := in.Target(0); ok && in.RelLen == 0 {
+			t.Fatalf("% x: goes to %#x", code, to)
+		}
+		if to, ok := in.RIPTarget(0); ok && !in.IsMem() {
+			t.Fatalf("% x: names %#x", code, to)
+		}
 	}
 }
 
