@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"time"
 	"unicode/utf8"
@@ -186,7 +187,7 @@ func (s spec) value(b []byte, p *piece, v Value, o *Options) ([]byte, error) {
 		t := v.Bytes
 		if v.Kind == String {
 			// A string ends with its NUL, which the escapes show.
-			t = append(cstring(t)[:len(cstring(t)):len(cstring(t))], 0)
+			t = append(slices.Clip(cstring(t)), 0)
 		}
 		return s.string(b, escape(t)), nil
 	case escapedOne:
@@ -387,7 +388,7 @@ func cstring(t []byte) []byte {
 func wide(t []byte) []byte {
 	var out []byte
 	for ; len(t) >= 4; t = t[4:] {
-		r := binary.NativeEndian.Uint32(t)
+		r := binary.LittleEndian.Uint32(t)
 		if r == 0 {
 			break
 		}

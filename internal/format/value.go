@@ -153,15 +153,10 @@ func appendOther(b []byte, v Value, o *Options) []byte {
 	return DumpBytes(b, v.Bytes)
 }
 
-// raw is an integer as it lay in memory.
+// raw is an integer as it lay in memory: little endian, as on all machines
+// that are traced.
 func (v Value) raw() []byte {
-	var m [8]byte
-	binary.NativeEndian.PutUint64(m[:], v.Int)
-	if size := min(v.Size, 8); binary.NativeEndian.Uint16([]byte{1, 0}) == 1 {
-		return m[:size]
-	} else {
-		return m[8-size:]
-	}
+	return binary.LittleEndian.AppendUint64(nil, v.Int)[:min(v.Size, 8)]
 }
 
 // leftText is the shape of strings printed without a format.
