@@ -17,7 +17,7 @@ var (
 // to its factor.
 var specs = []Spec{
 	{Func: Count}, {Func: Sum}, {Func: Min}, {Func: Max}, {Func: Avg}, {Func: Stddev}, {Func: Quantize},
-	lq, {Func: Lquantize, Base: 0, Limit: 1, Step: 1}, {Func: Lquantize, Base: math.MinInt32, Limit: 1<<30, Step: 65535},
+	lq, {Func: Lquantize, Base: 0, Limit: 1, Step: 1}, {Func: Lquantize, Base: math.MinInt32, Limit: 1 << 30, Step: 65535},
 	llq,
 	{Func: Llquantize, Factor: 10, Low: 3, High: 5, Steps: 5},
 	{Func: Llquantize, Factor: 10, Low: 0, High: 2, Steps: 10},
