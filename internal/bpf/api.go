@@ -51,6 +51,10 @@ type Config struct {
 	Trace func(format string, args ...any)
 	// Dump, if not nil, gets the eBPF listing of each program (-xdisasm).
 	Dump func(name string, listing string)
+	// Types is the kernel's BTF, asked only when a clause needs an offset; nil: opened when needed.
+	Types TypeInfo
+	// KSym gives the address of a kernel symbol; nil: programs naming one are refused.
+	KSym func(module, name string) (uint64, error)
 	// PinnedStack etc. are decided by feature detection, not here.
 }
 
@@ -76,4 +80,10 @@ type Drops struct {
 	ErrorInError uint64
 	DblError     uint64
 	Recursion    uint64 // firings the kernel skipped (recursion_misses)
+}
+
+// TypeInfo answers questions about the running kernel's types; *btf.Spec does.
+type TypeInfo interface {
+	// MemberOffset is the offset in bytes of a member ("se.sum_exec_runtime") of struct tag.
+	MemberOffset(tag, path string) (int64, error)
 }

@@ -30,6 +30,8 @@ type Clause struct {
 	Default bool
 	// What the clause needs.
 	Destructive bool
+	// Stability of the probe description and of what the statements use, for -v.
+	DescAttr, StmtAttr Attr
 }
 
 // Stmt is *ExprStmt, *If, *Action or *AggStmt.
@@ -51,8 +53,27 @@ type (
 		Cond       Expr
 		Then, Else []Stmt
 	}
-	// Action is an action. Which of the fields are set depends on Kind (see
-	// dif.ActKind); Op is set for actions without data.
+	// Action is an action. Which of the fields are set depends on Kind:
+	//
+	//	ActTrace                    Args[0], Type its type
+	//	ActTracemem                 Args[0] address, N bytes; Args[1], if any: how many of them to show
+	//	ActPrintf, ActSystem, ActFreopen   Format, Args
+	//	ActPrinta                   Aggs; Format nil: the default shape
+	//	ActPrint                    Args[0] address, N bytes, Type what lies there
+	//	ActStack, ActUStack         N frames
+	//	ActJStack                   N frames, N2 bytes of strings
+	//	ActSym ActFunc ActMod ActUSym ActUFunc ActUMod ActUAddr   Args[0] address
+	//	ActExit                     Args[0] status (int); Op OpExit
+	//	ActNormalize                Aggs[0], Args[0]
+	//	ActTrunc                    Aggs[0], Args[0] if given
+	//	ActDenormalize, ActClear    Aggs[0]
+	//	ActSetopt                   Strs[0] option, Strs[1] value if given; where they are
+	//	                            not constants Strs is nil and Args has them
+	//	ActFtruncate
+	//	ActSpeculate                Args[0]
+	//	ActCommit, ActDiscard       Args[0]; Op
+	//	ActPcap                     Args[0] address of the sk_buff, Args[1] protocol
+	//	ActRaise                    Op (OpRaise OpStop OpChill OpPanic OpReturn OpCopyout OpCopyoutstr), Args
 	Action struct {
 		at
 		Kind   dif.ActKind
@@ -189,6 +210,12 @@ type (
 		Op   syntax.Token
 		X, Y Expr
 	}
+	// XlateStruct is a translated struct as a whole: memory of type T, zeroed,
+	// with the members set. Fields are in the order of the translator.
+	XlateStruct struct {
+		E
+		Fields []XlateField
+	}
 	// CondExpr is C ? X : Y with X and Y of type T.
 	CondExpr struct {
 		E
@@ -255,6 +282,14 @@ type (
 		Args []Expr
 	}
 )
+
+// XlateField is one member of an XlateStruct: X, of the member's type, at byte
+// Off; or, with Bits > 0, in a bit-field at bit BitOff of the struct.
+type XlateField struct {
+	Off          int64
+	Bits, BitOff int64
+	X            Expr
+}
 
 // Env answers the questions a program asks of the world.
 type Env interface {

@@ -16,6 +16,7 @@ import (
 	"slices"
 	"sort"
 	"strings"
+	"sync"
 
 	"github.com/ulikunitz/xz"
 )
@@ -59,6 +60,10 @@ type Object struct {
 	segs   []elf.ProgHeader // PT_LOAD
 	syms   []Symbol         // by value; of equals the one to show comes first
 	maxEnd []uint64         // highest end of syms[:i+1]
+
+	unwind  sync.Once
+	rows    []Row
+	rowsErr error
 }
 
 // Open reads an object with its symbols: .symtab, .dynsym and what a separate

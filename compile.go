@@ -1,0 +1,212 @@
+package godtrace
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"godtrace/internal/check"
+	"godtrace/internal/compile"
+	"godtrace/internal/dif"
+	"godtrace/internal/dlib"
+	"godtrace/internal/probe"
+	"godtrace/internal/syntax"
+)
+
+// ProbeSpec says how the probe description at the start of a program given as
+// text is to be read: which part of it is the rightmost.
+type ProbeSpec uint8
+
+const (
+	SpecName     ProbeSpec = iota // provider:module:function:name (-n)
+	SpecFunc                      // provider:module:function (-f)
+	SpecMod                       // provider:module (-m)
+	SpecProvider                  // provider (-P)
+	SpecID                        // a probe's number (-i)
+	SpecNone                      // a script (-s)
+)
+
+// CompileOptions are the circumstances of one compilation.
+type CompileOptions struct {
+	Spec ProbeSpec
+	// File is the script's name for positions and messages; "" for text from
+	// the command line.
+	File string
+	// Args are the macro arguments: Args[0] is $0, Args[1] is $1 and so on.
+	Args []string
+}
+
+// Program is a compiled D program. It becomes active through Session.Exec.
+type Program struct {
+	s       *Session
+	checked *check.Program
+	clauses []*dif.Clause
+}
+
+// A CompileError is an error in a D program.
+type CompileError struct {
+	Line int    // 0 where it has no place in the source
+	Tag  string // D_…
+	Msg  string
+	Hint string // what to do; may be ""
+	tags bool
+}
+
+// Error words it as dtrace(1) does: "line 3: …", with the tag first if the
+// option errtags is set.
+func (e *CompileError) Error() string {
+	var b strings.Builder
+	if e.tags && e.Tag != "" {
+		fmt.Fprintf(&b, "[%s] ", e.Tag)
+	}
+	if e.Line > 0 {
+		fmt.Fprintf(&b, "line %d: ", e.Line)
+	}
+	b.WriteString(e.Msg)
+	return b.String()
+}
+
+// Compile compiles D source text. The error is a *CompileError where the
+// program is wrong.
+func (s *Session) Compile(src string, o CompileOptions) (*Program, error) {
+	for i, a := range o.Args {
+		s.env.macros[strconv.Itoa(i)] = a
+	}
+	for i := len(o.Args); i < s.nargs; i++ {
+		delete(s.env.macros, strconv.Itoa(i))
+	}
+	s.nargs = len(o.Args)
+	if s.opts.flag("cpp") {
+		out, err := s.preprocess(src, o)
+		if err != nil {
+			return nil, err
+		}
+		src = out
+	}
+	file, err := syntax.Parse(o.File, []byte(src), syntax.Options{
+		Spec:       syntaxSpec[o.Spec],
+		Script:     o.Spec == SpecNone,
+		AllowEmpty: s.opts.flag("empty"),
+		PSpec:      s.opts.flag("pspec") || o.Spec != SpecNone,
+		IsType:     s.check.IsType,
+		Macros:     s.env.Macro,
+	})
+	if err != nil {
+		return nil, s.compileError(err)
+	}
+	opts := s.checkOptions()
+	if len(o.Args) > 1 {
+		opts.Args = o.Args[1:]
+	}
+	s.check.SetOptions(opts)
+	checked, err := s.check.File(file)
+	if err != nil {
+		return nil, s.compileError(err)
+	}
+	p := &Program{s: s, checked: checked}
+	// Compiled here for its errors and for listings; Go compiles all programs
+	// once more, when all options are known.
+	comp := compile.NewOptions(s.compilerOptions())
+	for _, c := range checked.Clauses {
+		dc, err := comp.Clause(c)
+		if err != nil {
+			return nil, s.compileError(err)
+		}
+		p.clauses = append(p.clauses, dc)
+		if s.Listing != nil {
+			dif.PrintDIF(s.Listing, comp.Object(), dc)
+		}
+	}
+	return p, nil
+}
+
+var syntaxSpec = [...]syntax.Spec{
+	SpecName: syntax.SpecName, SpecFunc: syntax.SpecFunc, SpecMod: syntax.SpecMod,
+	SpecProvider: syntax.SpecProvider, SpecID: syntax.SpecID, SpecNone: syntax.SpecName,
+}
+
+// CompileFile compiles a script.
+func (s *Session) CompileFile(name string, args []string) (*Program, error) {
+	src, err := os.ReadFile(name)
+	if err != nil {
+		return nil, err
+	}
+	return s.Compile(string(src), CompileOptions{Spec: SpecNone, File: name, Args: args})
+}
+
+func (s *Session) compileError(err error) error {
+	if e, ok := errors.AsType[*syntax.Error](err); ok {
+		return &CompileError{Line: e.Pos.Line, Tag: e.Tag, Msg: e.Msg, Hint: e.Hint, tags: s.opts.flag("errtags")}
+	}
+	return err
+}
+
+func (s *Session) checkOptions() check.Options {
+	return check.Options{
+		ZDefs:       s.opts.flag("zdefs"),
+		DefaultArgs: s.opts.flag("defaultargs"),
+		ArgRef:      s.opts.flag("argref"),
+		NoLibs:      s.opts.flag("nolibs"),
+		Library:     dlib.Lookup,
+		SetOption: func(name, value string) error {
+			return s.opts.set(name, value, compileTime)
+		},
+		Int: s.opts.get,
+		HasProvider: func(name string) bool {
+			for _, p := range s.env.providers {
+				if p.Name() == name {
+					return true
+				}
+			}
+			return false
+		},
+		HasModule: func(name string) bool {
+			set, err := s.env.btf()
+			if err != nil {
+				return false
+			}
+			_, err = set.Module(name)
+			return err == nil
+		},
+	}
+}
+
+func (s *Session) compilerOptions() compile.Options {
+	return compile.Options{
+		StrSize:       int(s.opts.get("strsize")),
+		StackFrames:   int(s.opts.get("stackframes")),
+		UStackFrames:  int(s.opts.get("ustackframes")),
+		JStackFrames:  int(s.opts.get("jstackframes")),
+		JStackStrSize: int(s.opts.get("jstackstrsize")),
+	}
+}
+
+// Probes is the list of probes that the program's descriptions match, for -l.
+func (p *Program) Probes() []*ProbeInfo {
+	var out []*ProbeInfo
+	seen := map[*probe.Probe]bool{}
+	for _, c := range p.checked.Clauses {
+		for _, pr := range c.Probes {
+			if !seen[pr] {
+				seen[pr] = true
+				out = append(out, probeInfo(pr))
+			}
+		}
+	}
+	return out
+}
+
+// Exec makes the program part of the session's enabling. matches is the number
+// of probes its descriptions match, each counted once for each clause.
+func (s *Session) Exec(p *Program) (matches int, err error) {
+	if s.rt != nil {
+		return 0, errors.New(msgBadOptCtx)
+	}
+	s.programs = append(s.programs, p)
+	for _, c := range p.checked.Clauses {
+		matches += len(c.Probes)
+	}
+	return matches, nil
+}

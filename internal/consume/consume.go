@@ -1,0 +1,577 @@
+package consume
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+
+	"godtrace/internal/agg"
+	"godtrace/internal/dif"
+	"godtrace/internal/format"
+	"godtrace/internal/probe"
+	"godtrace/internal/types"
+)
+
+// Probe is an enabled probe; records carry its index.
+type Probe struct {
+	Probe *probe.Probe
+	Epid  int
+}
+
+// Host is what the consumer asks of its session.
+type Host interface {
+	// Snapshot brings the tables up to date with what the maps hold.
+	Snapshot() error
+	// SetOption is the action setopt().
+	SetOption(name, value string) error
+	// Fault reports a fault of a D program. An error ends tracing.
+	Fault(FaultInfo) error
+	// SpecDone makes a speculation available again.
+	SpecDone(id int)
+	// Speculations moves the records of speculations to the consumer, by way
+	// of Speculative, as far as they are complete.
+	Speculations() error
+	// ProbeString is the string an aggregation key holds the number of.
+	ProbeString(n uint32) string
+}
+
+// FaultInfo is a fault with what messages need.
+type FaultInfo struct {
+	Fault
+	CPU    int
+	Probe  *probe.Probe
+	Epid   int
+	Clause *dif.Clause
+	Msg    string // as dtrace(1) prints it, without newline
+}
+
+// View is what a firing looks like to a library client.
+type View struct {
+	CPU   int
+	Time  uint64
+	Probe *probe.Probe
+	Epid  int
+	Rec   *dif.Record
+}
+
+// Consumer prints records and aggregations. It belongs to one goroutine.
+type Consumer struct {
+	Obj     *dif.Object
+	Probes  []Probe
+	Host    Host
+	Resolve *Resolver
+	Format  format.Options
+	Order   agg.Order
+	Flow    bool // option flowindent
+	// Testing leaves out what differs from run to run: CPU and probe ID.
+	Testing bool
+	// Chew, if set, is called before a firing is printed; false leaves it out.
+	Chew func(v *View) (print bool, err error)
+	// Status is the argument of exit(), once seen.
+	Status int
+	Exited bool
+	// Tables hold the aggregations, by ID.
+	Tables []*agg.Table
+
+	out     *output
+	buf     []byte
+	vals    []format.Value
+	parts   agg.Key
+	heading bool
+	flows   map[int]*format.Flow
+	last    map[int]int // probe index of the CPU's line before, for Flow
+	specs   map[uint16][]specRec
+	fresh   bool // the tables are up to date for this batch
+}
+
+type specRec struct {
+	cpu int
+	rec []byte
+}
+
+// New returns a consumer that prints to w.
+func New(obj *dif.Object, probes []Probe, w io.Writer, h Host) *Consumer {
+	c := &Consumer{
+		Obj: obj, Probes: probes, Host: h, Resolve: NewResolver(),
+		out:   &output{w: bufio.NewWriterSize(w, 64<<10), base: w},
+		flows: map[int]*format.Flow{}, last: map[int]int{}, specs: map[uint16][]specRec{},
+	}
+	c.Format.Resolver = c.Resolve
+	for _, a := range obj.Aggs {
+		c.Tables = append(c.Tables, agg.NewTable(a.Name, a.ID, a.Spec))
+	}
+	return c
+}
+
+// output is where printing goes: the session's writer or, after freopen(), a file.
+type output struct {
+	w    *bufio.Writer
+	base io.Writer
+	file *os.File // freopen()'s, nil for base
+	err  error
+}
+
+func (o *output) Write(b []byte) (int, error) {
+	n, err := o.w.Write(b)
+	if err != nil && o.err == nil {
+		o.err = err
+	}
+	return n, err
+}
+
+// Flush hands everything printed to the operating system. The error is the
+// first that any write met.
+func (c *Consumer) Flush() error {
+	if err := c.out.w.Flush(); err != nil && c.out.err == nil {
+		c.out.err = err
+	}
+	return c.out.err
+}
+
+// BeginBatch is called before the records of a batch: printa() takes one
+// snapshot a batch.
+func (c *Consumer) BeginBatch() { c.fresh = false }
+
+// Speculative takes in a record of a speculation. rec is copied.
+func (c *Consumer) Speculative(cpu int, rec []byte) {
+	id := ParseHeader(rec).Spec
+	c.specs[id] = append(c.specs[id], specRec{cpu, append([]byte(nil), rec...)})
+}
+
+// Record prints one record of a CPU: header and payload.
+func (c *Consumer) Record(cpu int, rec []byte) error {
+	h := ParseHeader(rec)
+	payload := rec[dif.HdrSize:]
+	if int(h.Probe) >= len(c.Probes) {
+		return fmt.Errorf("corrupt record on CPU %d: probe %d of %d", cpu, h.Probe, len(c.Probes))
+	}
+	p := &c.Probes[h.Probe]
+	if h.Rec == dif.RecFault {
+		return c.fault(cpu, p, payload)
+	}
+	if int(h.Rec) >= len(c.Obj.Records) {
+		return fmt.Errorf("corrupt record on CPU %d: kind %d of %d", cpu, h.Rec, len(c.Obj.Records))
+	}
+	r := c.Obj.Records[h.Rec]
+	if len(payload) < r.Size {
+		return fmt.Errorf("corrupt record on CPU %d: %d bytes, expected %d", cpu, len(payload), r.Size)
+	}
+	for i := range r.Actions {
+		// The clause of a commit() has no line of its own: what it committed stands for it.
+		if a := &r.Actions[i]; a.Kind == dif.ActCommit {
+			return c.commit(a, payload)
+		}
+	}
+	v := View{CPU: cpu, Time: h.Time, Probe: p.Probe, Epid: p.Epid, Rec: r}
+	return c.print(&v, int(h.Probe), payload)
+}
+
+func (c *Consumer) commit(a *dif.Action, payload []byte) error {
+	id := uint16(c.intArg(a, 0, payload))
+	if err := c.Host.Speculations(); err != nil {
+		return err
+	}
+	recs := c.specs[id]
+	delete(c.specs, id)
+	c.Host.SpecDone(int(id))
+	for _, s := range recs {
+		h := ParseHeader(s.rec)
+		p := &c.Probes[h.Probe]
+		v := View{CPU: s.cpu, Time: h.Time, Probe: p.Probe, Epid: p.Epid, Rec: c.Obj.Records[h.Rec]}
+		if err := c.print(&v, int(h.Probe), s.rec[dif.HdrSize:]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *Consumer) discard(a *dif.Action, payload []byte) error {
+	id := uint16(c.intArg(a, 0, payload))
+	if err := c.Host.Speculations(); err != nil {
+		return err
+	}
+	delete(c.specs, id)
+	c.Host.SpecDone(int(id))
+	return nil
+}
+
+func (c *Consumer) intArg(a *dif.Action, i int, payload []byte) uint64 {
+	if i >= len(a.Fields) {
+		return 0
+	}
+	f := &a.Fields[i]
+	return intAt(payload[f.Off:], f.Size, f.Signed)
+}
+
+// print prints the line of a firing and what its actions recorded.
+func (c *Consumer) print(v *View, index int, payload []byte) error {
+	if c.Chew != nil {
+		ok, err := c.Chew(v)
+		if err != nil || !ok {
+			return err
+		}
+	}
+	c.buf = c.buf[:0]
+	d := v.Probe.Desc
+	c.head(v, index)
+	for i := range v.Rec.Actions {
+		if err := c.action(&v.Rec.Actions[i], v, d, payload); err != nil {
+			return err
+		}
+	}
+	if !c.Format.Quiet {
+		c.buf = append(c.buf, '\n')
+	}
+	return c.emit()
+}
+
+func (c *Consumer) emit() error {
+	_, err := c.out.Write(c.buf)
+	c.buf = c.buf[:0]
+	return err
+}
+
+// head begins the line: CPU, ID and name, or the indented form.
+func (c *Consumer) head(v *View, index int) {
+	d := v.Probe.Desc
+	skip := 0
+	if !c.heading {
+		c.heading = true
+		if c.Flow || !c.Format.Quiet {
+			if c.Testing {
+				skip = len("CPU ")
+				if !c.Flow {
+					skip = len("CPU     ID ")
+				}
+			}
+			c.buf = append(c.buf, format.Header(nil, c.Flow)[skip:]...)
+		}
+	}
+	switch {
+	case c.Flow:
+		f := c.flows[v.CPU]
+		if f == nil {
+			f = new(format.Flow)
+			c.flows[v.CPU] = f
+		}
+		prev, ok := c.last[v.CPU]
+		again := ok && prev == index && format.KindOfFlow(d.Name) == format.FlowEntry
+		c.last[v.CPU] = index
+		line := f.Line(nil, v.CPU, d.Provider, d.Func, d.Name, again)
+		if c.Testing {
+			line = line[len("CPU "):]
+		}
+		c.buf = append(c.buf, line...)
+	case !c.Format.Quiet:
+		line := format.ProbeLine(nil, v.CPU, v.Probe.ID, d.Func, d.Name)
+		if c.Testing {
+			line = line[len("CPU     ID "):]
+		}
+		c.buf = append(c.buf, line...)
+	}
+}
+
+// action prints one action of a record, or does at consumer time what it asks for.
+func (c *Consumer) action(a *dif.Action, v *View, d probe.Desc, payload []byte) error {
+	switch a.Kind {
+	case dif.ActTrace, dif.ActStack, dif.ActUStack, dif.ActJStack,
+		dif.ActSym, dif.ActFunc, dif.ActMod, dif.ActUSym, dif.ActUFunc, dif.ActUMod, dif.ActUAddr:
+		for i := range a.Fields {
+			c.buf = c.trace(&a.Fields[i], payload, d)
+		}
+	case dif.ActTracemem:
+		f := &a.Fields[0]
+		n := f.Size
+		if len(a.Fields) > 1 {
+			if m := int64(c.intArg(a, 1, payload)); m >= 0 && m < int64(n) {
+				n = int(m)
+			}
+		}
+		c.buf = format.DumpBytes(c.buf, payload[f.Off:f.Off+n])
+	case dif.ActPrintf:
+		var err error
+		if c.buf, err = a.Format.Append(c.buf, c.values(a, payload, d), &c.Format); err != nil {
+			return err
+		}
+	case dif.ActPrint:
+		return c.printTyped(a, payload)
+	case dif.ActPrinta:
+		return c.printa(a)
+	case dif.ActExit:
+		c.Status, c.Exited = int(int32(c.intArg(a, 0, payload))), true
+	case dif.ActSystem:
+		return c.system(a, payload, d)
+	case dif.ActFreopen:
+		return c.freopen(a, payload, d)
+	case dif.ActFtruncate:
+		return c.ftruncate()
+	case dif.ActSetopt:
+		return c.setopt(a)
+	case dif.ActClear:
+		return c.withTable(a, (*agg.Table).Clear)
+	case dif.ActTrunc:
+		n := int64(0)
+		if len(a.Fields) > 0 {
+			n = int64(c.intArg(a, 0, payload))
+		}
+		return c.withTable(a, func(t *agg.Table) { t.Trunc(n) })
+	case dif.ActNormalize:
+		n := int64(c.intArg(a, 0, payload))
+		if n == 0 {
+			return nil
+		}
+		return c.withTable(a, func(t *agg.Table) { t.Normal = n })
+	case dif.ActDenormalize:
+		return c.withTable(a, func(t *agg.Table) { t.Normal = 0 })
+	case dif.ActDiscard:
+		return c.discard(a, payload)
+	case dif.ActPcap:
+		return fmt.Errorf("pcap(): not supported yet")
+	}
+	return nil
+}
+
+func (c *Consumer) trace(f *dif.Field, payload []byte, d probe.Desc) []byte {
+	v := value(f, payload, d)
+	if v.Kind == format.Bytes {
+		switch t := types.Underlying(f.Type).(type) {
+		case *types.Array:
+			if b, ok := types.Underlying(t.Elem).(*types.Basic); ok && b.Bytes == 1 && !c.Format.RawBytes {
+				if s, ok := format.Printable(v.Bytes); ok {
+					v.Kind, v.Bytes = format.String, s
+				}
+			}
+		}
+	}
+	return format.Trace(c.buf, v, &c.Format)
+}
+
+func (c *Consumer) values(a *dif.Action, payload []byte, d probe.Desc) []format.Value {
+	c.vals = c.vals[:0]
+	for i := range a.Fields {
+		c.vals = append(c.vals, value(&a.Fields[i], payload, d))
+	}
+	return c.vals
+}
+
+func (c *Consumer) printTyped(a *dif.Action, payload []byte) error {
+	var addr uint64
+	f := &a.Fields[0]
+	if len(a.Fields) > 1 {
+		addr, f = c.intArg(a, 0, payload), &a.Fields[1]
+	}
+	var w strings.Builder
+	if err := types.Print(&w, a.Type, payload[f.Off:f.Off+f.Size], types.PrintOpts{Addr: addr}); err != nil {
+		return err
+	}
+	c.buf = append(c.buf, w.String()...)
+	return nil
+}
+
+// snapshot brings the tables up to date, once a batch.
+func (c *Consumer) snapshot() error {
+	if c.fresh {
+		return nil
+	}
+	c.fresh = true
+	return c.Host.Snapshot()
+}
+
+func (c *Consumer) withTable(a *dif.Action, f func(*agg.Table)) error {
+	if err := c.snapshot(); err != nil {
+		return err
+	}
+	for _, id := range a.Aggs {
+		f(c.Tables[id])
+	}
+	return nil
+}
+
+// printa prints aggregations, side by side where there are several.
+func (c *Consumer) printa(a *dif.Action) error {
+	if err := c.snapshot(); err != nil {
+		return err
+	}
+	tables := make([]*agg.Table, len(a.Aggs))
+	for i, id := range a.Aggs {
+		tables[i] = c.Tables[id]
+		tables[i].Printed = true
+	}
+	rows := agg.Join(tables, c.Order)
+	if a.Format == nil {
+		c.buf = append(c.buf, '\n')
+		c.buf = format.Rows(c.buf, rows, &c.Format)
+		return nil
+	}
+	for _, r := range rows {
+		var err error
+		if c.buf, err = a.Format.AppendRow(c.buf, r, &c.Format); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// PrintAggs prints what printa() has not printed: what happens at the end of tracing.
+func (c *Consumer) PrintAggs() error {
+	for _, t := range c.Tables {
+		if t.Printed || t.Len() == 0 {
+			continue
+		}
+		c.buf = format.Rows(c.buf, t.Rows(c.Order), &c.Format)
+		if err := c.emit(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Newline prints an empty line.
+func (c *Consumer) Newline() error {
+	_, err := c.out.Write([]byte{'\n'})
+	return err
+}
+
+// AddAgg merges a drained value into its table.
+func (c *Consumer) AddAgg(form, cpu int, key []byte, words []int64) error {
+	if form < 0 || form >= len(c.Obj.Forms) {
+		return fmt.Errorf("corrupt aggregation: form %d of %d", form, len(c.Obj.Forms))
+	}
+	f := c.Obj.Forms[form]
+	c.parts = c.parts[:0]
+	for i := range f.Keys {
+		c.parts = append(c.parts, keyPart(&f.Keys[i], key, c.Host.ProbeString, c.Resolve.symbolStart))
+	}
+	c.Tables[f.Agg].Add(cpu, c.parts, words)
+	return nil
+}
+
+// text renders the format of an action to a string.
+func (c *Consumer) text(a *dif.Action, payload []byte, d probe.Desc) (string, error) {
+	b, err := a.Format.Append(nil, c.values(a, payload, d), &c.Format)
+	return string(b), err
+}
+
+// system runs a command in its place among the output.
+func (c *Consumer) system(a *dif.Action, payload []byte, d probe.Desc) error {
+	cmd, err := c.text(a, payload, d)
+	if err != nil {
+		return err
+	}
+	if err := c.emit(); err != nil {
+		return err
+	}
+	if err := c.Flush(); err != nil {
+		return err
+	}
+	sh := exec.Command("/bin/sh", "-c", cmd)
+	sh.Stdin, sh.Stdout, sh.Stderr = os.Stdin, c.out.current(), os.Stderr
+	// As in DTrace, what the command makes of it does not matter to tracing.
+	_ = sh.Run()
+	return nil
+}
+
+func (o *output) current() io.Writer {
+	if o.file != nil {
+		return o.file
+	}
+	return o.base
+}
+
+// freopen turns the output to a file, or back for the name "".
+func (c *Consumer) freopen(a *dif.Action, payload []byte, d probe.Desc) error {
+	name, err := c.text(a, payload, d)
+	if err != nil {
+		return err
+	}
+	if err := c.emit(); err != nil {
+		return err
+	}
+	if err := c.Flush(); err != nil {
+		return err
+	}
+	if c.out.file != nil {
+		if err := c.out.file.Close(); err != nil {
+			return err
+		}
+		c.out.file = nil
+	}
+	if name != "" {
+		if c.out.file, err = os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o666); err != nil {
+			return fmt.Errorf("freopen: %w", err)
+		}
+	}
+	c.out.w.Reset(c.out.current())
+	return nil
+}
+
+// ftruncate empties the output if it is a file.
+func (c *Consumer) ftruncate() error {
+	c.buf = c.buf[:0]
+	c.out.w.Reset(c.out.current())
+	f, ok := c.out.current().(*os.File)
+	if !ok {
+		return nil
+	}
+	if st, err := f.Stat(); err != nil || !st.Mode().IsRegular() {
+		return nil
+	}
+	if err := f.Truncate(0); err != nil {
+		return fmt.Errorf("ftruncate: %w", err)
+	}
+	_, err := f.Seek(0, io.SeekStart)
+	return err
+}
+
+func (c *Consumer) setopt(a *dif.Action) error {
+	val := ""
+	if len(a.Strs) > 1 {
+		val = a.Strs[1]
+	}
+	return c.Host.SetOption(a.Strs[0], val)
+}
+
+// faultText are the words of dtrace_faultstr().
+var faultText = map[dif.FaultKind]string{
+	dif.FltBadAddr:   "invalid address",
+	dif.FltBadAlign:  "invalid alignment",
+	dif.FltIllOp:     "illegal operation",
+	dif.FltDivZero:   "divide-by-zero",
+	dif.FltNoScratch: "out of scratch space",
+	dif.FltKPriv:     "invalid kernel access",
+	dif.FltUPriv:     "invalid user access",
+	dif.FltTupOflow:  "tuple stack overflow",
+	dif.FltBadStack:  "bad stack",
+	dif.FltLibrary:   "library-level fault",
+	dif.FltBadSize:   "bad size",
+	dif.FltBadIndex:  "index out of bounds",
+}
+
+func (c *Consumer) fault(cpu int, p *Probe, payload []byte) error {
+	if len(payload) < 24 {
+		return fmt.Errorf("corrupt fault report on CPU %d", cpu)
+	}
+	f := FaultInfo{Fault: parseFault(payload), CPU: cpu, Probe: p.Probe, Epid: p.Epid}
+	name := "unknown clause"
+	if f.Fault.Clause < len(c.Obj.Clauses) {
+		f.Clause = c.Obj.Clauses[f.Fault.Clause]
+		name = f.Clause.Name
+	}
+	what := faultText[f.Kind]
+	if what == "" {
+		what = "unknown fault"
+	}
+	details := ""
+	switch f.Kind {
+	case dif.FltBadAddr, dif.FltBadAlign, dif.FltBadStack:
+		details = fmt.Sprintf(" (0x%x)", f.Addr)
+	}
+	// The offset is that of the instruction in the clause's intermediate code,
+	// what -S lists; the words are those users of DTrace on Linux know.
+	f.Msg = fmt.Sprintf("error in %s for probe ID %d (%s): %s%s at BPF pc %d",
+		name, p.Probe.ID, p.Probe.Desc, what, details, f.PC)
+	return c.Host.Fault(f)
+}

@@ -1,0 +1,201 @@
+package godtrace
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"godtrace/internal/bpf"
+	"godtrace/internal/compile"
+	"godtrace/internal/consume"
+	"godtrace/internal/dif"
+	"godtrace/internal/probe"
+	"godtrace/internal/provider"
+)
+
+// running is a session between Go and its end.
+type running struct {
+	obj      *dif.Object
+	enabled  []*bpf.Enabled
+	atts     []*provider.Attachment
+	links    []io.Closer
+	begin    int // group to run by hand, -1 for none
+	end      int
+	consumer *consume.Consumer
+	live     int // targets that have not ended
+}
+
+// Go loads the enabling, attaches the probes, runs BEGIN and lets held
+// processes run.
+func (s *Session) Go() (err error) {
+	if s.rt != nil {
+		return errors.New(msgBadOptCtx)
+	}
+	r := &running{begin: -1, end: -1}
+	if err := s.enable(r); err != nil {
+		return err
+	}
+	cfg, err := s.loadConfig(r)
+	if err != nil {
+		return err
+	}
+	rt, err := bpf.Load(*cfg)
+	if err != nil {
+		return err
+	}
+	s.rt, s.running = rt, r
+	r.consumer = s.newConsumer(r)
+	for i, a := range r.atts {
+		if a.Attach == nil {
+			continue
+		}
+		l, err := a.Attach(rt.Program(i))
+		if err != nil {
+			return fmt.Errorf("failed to attach %s: %w", a.Group.Name, err)
+		}
+		s.debugf("attach %s: %d probes", a.Group.Name, len(a.Group.Probes))
+		r.links = append(r.links, l)
+	}
+	if r.begin >= 0 {
+		if err := rt.RunManual(r.begin); err != nil {
+			return fmt.Errorf("failed to run BEGIN: %w", err)
+		}
+	}
+	rt.SetActivity(bpf.Active)
+	for _, t := range s.targets {
+		if err := t.Release(); err != nil {
+			return err
+		}
+		r.live++
+		go func() {
+			<-t.Done()
+			s.wake()
+		}()
+	}
+	return nil
+}
+
+// enable compiles all executed programs with the final options and forms the
+// list of enabled probes, each with its clauses in program order.
+func (s *Session) enable(r *running) error {
+	comp := compile.NewOptions(s.compilerOptions())
+	byProbe := map[*probe.Probe]*bpf.Enabled{}
+	for _, p := range s.programs {
+		for _, c := range p.checked.Clauses {
+			dc, err := comp.Clause(c)
+			if err != nil {
+				return s.compileError(err)
+			}
+			if dc.Destructive && !s.opts.flag("destructive") {
+				return errors.New("Destructive actions not allowed")
+			}
+			for _, pr := range c.Probes {
+				e := byProbe[pr]
+				if e == nil {
+					e = &bpf.Enabled{Index: len(r.enabled), Probe: pr}
+					byProbe[pr] = e
+					r.enabled = append(r.enabled, e)
+				}
+				e.Clauses = append(e.Clauses, dc)
+			}
+		}
+	}
+	r.obj = comp.Object()
+	// Enablings are numbered in the order of the programs: clause by clause.
+	epid := 1
+	for _, e := range r.enabled {
+		e.Epid = epid
+		epid += len(e.Clauses)
+	}
+	return nil
+}
+
+// loadConfig has the providers form programs.
+func (s *Session) loadConfig(r *running) (*bpf.Config, error) {
+	byProvider := map[provider.Provider][]*probe.Probe{}
+	var errProbe *bpf.Enabled
+	for _, e := range r.enabled {
+		p := s.env.owner[e.Probe]
+		if p == nil {
+			return nil, fmt.Errorf("probe %s has no provider", e.Probe.Desc)
+		}
+		byProvider[p] = append(byProvider[p], e.Probe)
+		if e.Probe.Desc.Provider == "dtrace" && e.Probe.Desc.Name == "ERROR" {
+			errProbe = e
+		}
+	}
+	for _, p := range s.env.providers {
+		atts, err := p.Groups(byProvider[p])
+		if err != nil {
+			return nil, err
+		}
+		for _, a := range atts {
+			if a.Group.Kind == probe.KindManual {
+				switch a.Group.Probes[0].Desc.Name {
+				case "BEGIN":
+					r.begin = len(r.atts)
+				case "END":
+					r.end = len(r.atts)
+				}
+			}
+			r.atts = append(r.atts, a)
+		}
+	}
+	cfg := &bpf.Config{
+		Object:      r.obj,
+		Enabled:     r.enabled,
+		Error:       errProbe,
+		BufSize:     s.opts.get("bufsize"),
+		BufPolicy:   bpf.BufPolicy(s.opts.get("bufpolicy")),
+		SpecSize:    s.opts.get("specsize"),
+		NSpec:       int(s.opts.get("nspec")),
+		AggSize:     s.opts.get("aggsize"),
+		DynVarSize:  s.opts.get("dynvarsize"),
+		ScratchSize: s.opts.get("scratchsize"),
+		CPU:         -1,
+		Trace:       s.Debug,
+		Dump:        s.Disasm,
+	}
+	if len(s.targets) > 0 {
+		cfg.Target = s.targets[0].PID
+	}
+	if cpu := s.opts.get("cpu"); cpu >= 0 {
+		cfg.CPU = int(cpu)
+	}
+	for _, a := range r.atts {
+		cfg.Groups = append(cfg.Groups, a.Group)
+	}
+	return cfg, nil
+}
+
+func (s *Session) debugf(format string, args ...any) {
+	if s.Debug != nil {
+		s.Debug(format, args...)
+	}
+}
+
+// detach takes all probes away, side by side: most of the time is waiting for
+// grace periods.
+func (r *running) detach() error {
+	errs := make(chan error, len(r.links))
+	for _, l := range r.links {
+		go func() { errs <- l.Close() }()
+	}
+	var all []error
+	for range r.links {
+		all = append(all, <-errs)
+	}
+	r.links = nil
+	return errors.Join(all...)
+}
+
+func (r *running) close() error { return r.detach() }
+
+// sortedProbes are the enabled probes by ID.
+func (r *running) sortedProbes() []*bpf.Enabled {
+	return slices.SortedFunc(slices.Values(r.enabled), func(a, b *bpf.Enabled) int {
+		return cmp.Compare(a.Probe.ID, b.Probe.ID)
+	})
+}

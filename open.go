@@ -1,0 +1,184 @@
+package godtrace
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"sync/atomic"
+
+	"godtrace/internal/bpf"
+	"godtrace/internal/check"
+	"godtrace/internal/probe"
+	"godtrace/internal/process"
+	"godtrace/internal/provider"
+)
+
+// Session is a DTrace session: libdtrace's handle. Its methods are not safe
+// for concurrent use but for Stop.
+type Session struct {
+	// Output is where Work prints. Set it before Go; nil discards.
+	Output io.Writer
+	// Listing, if set, gets the intermediate code of every program (-S).
+	Listing io.Writer
+	// Debug, if set, gets a line for every action on the kernel.
+	Debug func(format string, args ...any)
+	// Handlers are told of drops, errors, the ends of processes and options
+	// set by programs.
+	Handlers Handlers
+
+	// Disasm, if set, gets the eBPF listing of each program.
+	Disasm func(name, listing string)
+	// Testing leaves out of the output what differs from run to run (CPU and
+	// probe numbers).
+	Testing bool
+
+	opts     options
+	env      *env
+	check    *check.Checker
+	nargs    int // macro arguments now defined
+	programs []*Program
+	targets  []*process.Target
+
+	rt        *bpf.Runtime
+	running   *running
+	work      workState
+	status    int
+	stopping  chan struct{}
+	stopAsked atomic.Bool
+	reported  map[*process.Target]bool // ended, and the handler was told
+}
+
+// Open makes a session. Nothing of the kernel is touched before probes are
+// looked up.
+func Open() (*Session, error) {
+	s := &Session{opts: newOptions(), env: newEnv(provider.All()), stopping: make(chan struct{}, 1), reported: map[*process.Target]bool{}}
+	s.check = check.New(s.env, s.checkOptions())
+	return s, nil
+}
+
+// SetOption sets an option as -x name=value does; value is "" for a switch.
+func (s *Session) SetOption(name, value string) error {
+	stage := compileTime
+	if s.rt != nil {
+		stage = anyTime
+	}
+	return s.opts.set(name, value, stage)
+}
+
+// SetOptionsFromEnv sets options from DTRACE_OPT_… in the environment.
+func (s *Session) SetOptionsFromEnv() error { return s.opts.setEnv() }
+
+// Option is the value of an option, its default, or Unset.
+func (s *Session) Option(name string) int64 { return s.opts.get(name) }
+
+// OptionString is the last text a string option was set to.
+func (s *Session) OptionString(name string) string {
+	if l := s.opts.str[name]; len(l) > 0 {
+		return l[len(l)-1]
+	}
+	return ""
+}
+
+// ProbeInfo describes a probe.
+type ProbeInfo struct {
+	ID                           int
+	Provider, Module, Func, Name string
+	probe                        *probe.Probe
+}
+
+func probeInfo(p *probe.Probe) *ProbeInfo {
+	return &ProbeInfo{ID: p.ID, Provider: p.Desc.Provider, Module: p.Desc.Module, Func: p.Desc.Func, Name: p.Desc.Name, probe: p}
+}
+
+// ArgTypes are the types of args[0], args[1], … as D sees them.
+func (p *ProbeInfo) ArgTypes() []string {
+	var out []string
+	for _, a := range p.probe.TypedArgs() {
+		t := a.Xlate
+		if t == nil {
+			t = a.Native
+		}
+		if t == nil {
+			out = append(out, "(unknown)")
+			continue
+		}
+		out = append(out, t.String())
+	}
+	return out
+}
+
+// Attributes are the stability attributes of the probe's description (the
+// least of its parts') and of its arguments.
+func (p *ProbeInfo) Attributes() (desc, args [3]string) {
+	a := p.probe.Attr
+	if a == nil {
+		u := [3]string{"Private", "Private", "Unknown"}
+		return u, u
+	}
+	m := check.LeastAttr(a.Provider, a.Module, a.Func, a.Name)
+	return [3]string{m.Name, m.Data, m.Class}, [3]string{a.Args.Name, a.Args.Data, a.Args.Class}
+}
+
+// Probes lists every probe that providers know without being asked for by name.
+func (s *Session) Probes() ([]*ProbeInfo, error) {
+	ps, err := s.env.Probes(probe.Desc{})
+	if err != nil {
+		return nil, err
+	}
+	slices.SortStableFunc(ps, func(a, b *probe.Probe) int { return a.ID - b.ID })
+	out := make([]*ProbeInfo, len(ps))
+	for i, p := range ps {
+		out[i] = probeInfo(p)
+	}
+	return out, nil
+}
+
+// Create starts a command, to be held until Go (-c). $target is its pid.
+func (s *Session) Create(cmd string) error {
+	t, err := process.Create(cmd)
+	if err != nil {
+		return err
+	}
+	s.addTarget(t)
+	return nil
+}
+
+// Grab takes an interest in a running process (-p). $target is its pid.
+func (s *Session) Grab(pid int) error {
+	t, err := process.Grab(pid)
+	if err != nil {
+		return err
+	}
+	s.addTarget(t)
+	return nil
+}
+
+func (s *Session) addTarget(t *process.Target) {
+	if len(s.targets) == 0 {
+		s.env.macros["target"] = fmt.Sprint(t.PID)
+	}
+	s.targets = append(s.targets, t)
+}
+
+// Close detaches all probes, unloads everything and lets go of the processes.
+func (s *Session) Close() error {
+	var err error
+	if s.running != nil {
+		err = s.running.close()
+		s.running = nil
+	}
+	if s.rt != nil {
+		err = errors.Join(err, s.rt.Close())
+		s.rt = nil
+	}
+	for _, t := range s.targets {
+		t.Close()
+	}
+	s.targets = nil
+	return err
+}
+
+// ErrPrivilege is wrapped by errors that come of lacking a capability.
+var ErrPrivilege = os.ErrPermission
