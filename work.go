@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"godtrace/internal/agg"
 	"godtrace/internal/bpf"
 	"godtrace/internal/consume"
@@ -251,13 +253,22 @@ func (s *Session) consume(last bool) error {
 	r := s.running
 	until := uint64(math.MaxUint64)
 	if !last {
-		until = bpf.Now()
+		until = monotonic()
 	}
 	r.consumer.BeginBatch()
 	if err := s.rt.Rings().Merge(until, r.consumer.Record); err != nil {
 		return err
 	}
 	return r.consumer.Flush()
+}
+
+// monotonic is the clock of the built-in timestamp, in ns.
+func monotonic() uint64 {
+	var ts unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {
+		return math.MaxUint64
+	}
+	return uint64(ts.Nano())
 }
 
 // snapshot moves what was aggregated to the consumer's tables.

@@ -336,16 +336,6 @@ func (c *Consumer) action(a *dif.Action, v *View, d probe.Desc, payload []byte) 
 
 func (c *Consumer) trace(f *dif.Field, payload []byte, d probe.Desc) []byte {
 	v := value(f, payload, d)
-	if v.Kind == format.Bytes {
-		switch t := types.Underlying(f.Type).(type) {
-		case *types.Array:
-			if b, ok := types.Underlying(t.Elem).(*types.Basic); ok && b.Bytes == 1 && !c.Format.RawBytes {
-				if s, ok := format.Printable(v.Bytes); ok {
-					v.Kind, v.Bytes = format.String, s
-				}
-			}
-		}
-	}
 	return format.Trace(c.buf, v, &c.Format)
 }
 
@@ -417,10 +407,7 @@ func (c *Consumer) printa(a *dif.Action) error {
 
 // PrintAggs prints what printa() has not printed: what happens at the end of tracing.
 func (c *Consumer) PrintAggs() error {
-	for _, t := range c.Tables {
-		if t.Printed || t.Len() == 0 {
-			continue
-		}
+	for _, t := range agg.Unprinted(c.Tables, c.Order) {
 		c.buf = format.Rows(c.buf, t.Rows(c.Order), &c.Format)
 		if err := c.emit(); err != nil {
 			return err

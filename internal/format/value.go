@@ -129,6 +129,13 @@ func Trace(b []byte, v Value, o *Options) []byte {
 			return append(b, cstring(v.Bytes)...)
 		}
 		return leftText(b, cstring(v.Bytes), 33)
+	case Bytes:
+		if t, ok := printable(v.Bytes); ok && !o.RawBytes {
+			if o.Quiet {
+				return append(b, t...)
+			}
+			return leftText(b, t, 33)
+		}
 	case Float:
 		s := spec{out: 'g'}
 		if !o.Quiet {
@@ -181,7 +188,8 @@ func appendKey(b []byte, p agg.Part, packed bool, o *Options) []byte {
 		s := spec{out: 'd', width: keyWidths[min(p.Size, 8)]}
 		v := KeyPart(p)
 		// DTrace prints small keys unsigned and large ones signed, whatever
-		// their type; a key that is declared signed keeps its sign here.
+		// their type.
+		v.Kind = Unsigned
 		if p.Size >= 4 {
 			v.Kind = Signed
 		}
