@@ -123,9 +123,14 @@ type mapped struct {
 // maxGens is how many earlier sets of mappings a process keeps.
 const maxGens = 4
 
-// refreshAfter is how long a snapshot is trusted not to have grown: an address
-// outside of it makes the mappings be read again, at most this often.
-const refreshAfter = 50 * time.Millisecond
+// An address outside of the mappings makes them be read again, at most once in
+// refreshAfter. Those inside are trusted for trustFor: a program that is not
+// position independent may by exec be replaced by one at the same addresses.
+// Who knows of the exec calls Snapshot.
+const (
+	refreshAfter = 50 * time.Millisecond
+	trustFor     = time.Second
+)
 
 // Snapshot reads the mappings of a process while it lives, so that its
 // addresses resolve after it has gone. The object files are opened as well:
@@ -180,8 +185,11 @@ func (s *Processes) Lookup(pid int, addr uint64) Loc {
 	defer s.mu.Unlock()
 	p := s.get(pid)
 	m, gen := p.find(addr)
-	if (m == nil || gen > 0) && time.Since(p.read) > refreshAfter {
-		// Not mapped when last read: a library loaded since, or exec.
+	limit := trustFor
+	if m == nil || gen > 0 {
+		limit = refreshAfter // a library loaded since, or exec
+	}
+	if time.Since(p.read) > limit {
 		if p.refresh() == nil {
 			m, _ = p.find(addr)
 		}
