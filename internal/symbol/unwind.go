@@ -407,7 +407,11 @@ func (m *machine) exec(r *reader, pc, end uint64, emit func(uint64, *state)) err
 	}
 	advance := func(n uint64) {
 		flush()
-		pc += n * m.codeAlign
+		to := pc + n*m.codeAlign
+		if to < pc || m.codeAlign > 1<<16 {
+			to = end // nonsense: there is no code so high
+		}
+		pc = to
 	}
 	for r.p < len(r.b) && !r.bad {
 		op := r.u8()

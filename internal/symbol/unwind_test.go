@@ -271,12 +271,7 @@ func FuzzFrames(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, b []byte, addr uint64, eh bool) {
-		rows := (&frames{data: b, addr: addr, eh: eh}).parse()
-		for i := 1; i < len(rows); i++ {
-			if rows[i].PC <= rows[i-1].PC {
-				t.Fatalf("rows %d and %d are not in order: %+v", i-1, i, rows[i-1:i+1])
-			}
-		}
+		inOrder(t, (&frames{data: b, addr: addr, eh: eh}).parse())
 	})
 }
 
