@@ -23,7 +23,7 @@ import (
 // Limits against programs that would never end.
 const (
 	maxDepth  = 200     // of included files
-	maxNest   = 256    // of macro calls in arguments of macro calls
+	maxNest   = 256     // of macro calls in arguments of macro calls
 	maxTokens = 1 << 20 // made by macro expansion
 )
 

@@ -259,7 +259,11 @@ func (p *parser) clause() *Clause {
 		return c
 	}
 	if p.opts.Script {
-		fail(c.pos, "D_SYNTAX", "expected predicate and/or actions following probe description")
+		e := Errorf(c.pos, "D_SYNTAX", "expected predicate and/or actions following probe description")
+		if p.tok != EOF && len(c.Descs) == 1 && c.Descs[0].Colons == 0 {
+			e.Hint = "if this is a declaration, " + c.Descs[0].Text + " is not a known type"
+		}
+		panic(e)
 	}
 	if p.tok != EOF && p.tok != Desc && p.tok != Int && p.tok != Keyword && p.tok != Ident {
 		panic(p.near())
@@ -770,15 +774,15 @@ func (p *parser) postfix(x Expr) Expr {
 			p.next()
 			x = &Index{pos, x, p.args(RBrack)}
 		case LParen:
-			fun, ok := x.(*Name)
-			switch a := x.(type) {
-			case *Agg:
-				fail(pos.pos, "D_FUNC_UNDEF", "undefined function name: @%s", a.Name)
-			case *Name:
-				ok = a.Class == Global
+			if q, ok := x.(*Paren); ok {
+				x = q.X
 			}
-			if !ok {
-				fail(pos.pos, "D_FUNC_IDENT", "function designator is not of function type")
+			if a, ok := x.(*Agg); ok {
+				fail(x.Pos(), "D_FUNC_UNDEF", "undefined function name: @%s", a.Name)
+			}
+			fun, ok := x.(*Name)
+			if !ok || fun.Class != Global {
+				fail(x.Pos(), "D_FUNC_IDENT", "function designator is not of function type")
 			}
 			p.next()
 			x = &Call{fun.node, fun, p.args(RParen)}
@@ -1017,7 +1021,8 @@ func (p *parser) structSpec(d *DeclSpec) *StructSpec {
 
 // field = DeclSpec [ Declarator [ ":" width ] { "," … } ] ";" .
 func (p *parser) field() *FieldDecl {
-	f := &FieldDecl{node: node{p.pos}, Spec: p.declSpec(false)}
+	f := &FieldDecl{node: node{p.pos}}
+	f.Spec = p.declSpec(false)
 	for p.tok != Semi {
 		var d *Declarator
 		if p.tok == Colon {
