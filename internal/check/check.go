@@ -1,0 +1,504 @@
+package check
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"godtrace/internal/probe"
+	"godtrace/internal/syntax"
+	"godtrace/internal/types"
+)
+
+// Options of a checker. The zero value checks D of the latest version with
+// default options and no D library.
+type Options struct {
+	ZDefs       bool     // -Z: a description may match nothing
+	DefaultArgs bool     // option defaultargs: unset $1 is 0 and $$1 is ""
+	ArgRef      bool     // option argref: arguments need not all be used
+	Args        []string // $1…, to find unused ones; the values come from Env.Macro
+	NoLibs      bool     // option nolibs
+	Version     string   // option version; "" is the latest
+	AMin        string   // option amin: "name/data/class", "" is no minimum
+	KernelOnly  bool     // reserved
+
+	// Library gives the text of a D library that defines a name: a variable
+	// or function with kind "", a type with kind "type", a symbol of any kind
+	// of its own with kind "file" (then name is the file). ok is false when
+	// no library has it.
+	Library func(kind, name string) (file string, text []byte, ok bool)
+	// SetOption is called for #pragma D option; value is "" where none was given.
+	SetOption func(name, value string) error
+	// Int is the present value of a numeric option: strsize, stackframes,
+	// ustackframes, jstackframes, jstackstrsize, maxframes. nil: the defaults.
+	Int func(name string) int64
+	// HasProvider and HasModule answer #pragma D depends_on.
+	HasProvider, HasModule func(name string) bool
+}
+
+// Program is one compilation unit, checked.
+type Program struct {
+	Name      string
+	Clauses   []*Clause
+	Providers []*Provider
+	Options   []Pragma // #pragma D option, in order
+}
+
+// Pragma is an option set by the program.
+type Pragma struct {
+	Pos         syntax.Pos
+	Name, Value string
+}
+
+// Provider is a provider declaration of a program, for -h and -G, and for the
+// types of probes that programs define.
+type Provider struct {
+	Pos    syntax.Pos
+	Name   string
+	Probes []*ProviderProbe
+	Attr   map[string]Attr // "provider" "module" "function" "name" "args"
+}
+
+// ProviderProbe is one declared probe. Name has hyphens for double underscores.
+// Args has one element for each argument D programs see; Native are the
+// arguments as the program passes them.
+type ProviderProbe struct {
+	Pos    syntax.Pos
+	Name   string
+	Native []types.Param
+	Args   []probe.Arg
+}
+
+// Checker is a session: programs are checked in order and share types,
+// variables, aggregations, inlines and translators.
+type Checker struct {
+	Vars []*Var // by ID
+	Aggs []*Agg // by ID
+
+	env  Env
+	opts Options
+	vmax version
+	amin Attr
+
+	cTypes, dTypes, solaris *types.Scope
+
+	globals   map[string]*symbol
+	tls       map[string]*symbol
+	locals    map[string]*symbol // this-> of the program being checked
+	aggs      map[string]*aggSym
+	xlators   []*translator
+	providers map[string]*Provider
+	loaded    map[string]bool // D libraries
+	protos    map[string]*proto
+	extern    map[string]types.Type
+
+	gen     int // compilation unit; 0 is D itself and its libraries
+	nextCls int
+	nslots  int
+
+	file    *fileCtx
+	clause  *clauseCtx
+	scopes  []map[string]*binding // parameters of translators and inlines, innermost last
+	attr    Attr                  // least stability met since it was last reset
+	depth   int
+	pending map[string][]*pendingPragma
+}
+
+// symbol is a global, thread-local or clause-local name.
+type symbol struct {
+	v      *Var
+	inline *inline
+	enum   *Const
+	attr   Attr
+	vers   version
+	gen    int
+	line   int
+	lib    bool
+	// How it was used so far: DTrace distinguishes a variable that is only
+	// named from one that is declared, read or written.
+	decl, ref, mod bool
+	array          bool // associative array
+	signed         bool // the key tuple is fixed
+}
+
+// unref: the name was created by this very use; it has no type yet.
+func (s *symbol) unref(gen int) bool {
+	return s.gen == gen && !s.decl && !s.ref && !s.mod
+}
+
+type aggSym struct {
+	agg    *Agg
+	line   int
+	gen    int
+	mod    bool // has been assigned
+	signed bool
+}
+
+type fileCtx struct {
+	f        *syntax.File
+	prog     *Program
+	pragmas  []*syntax.Pragma
+	lib      bool
+	macros   map[string]bool // macro arguments used
+	included map[string]bool
+}
+
+type clauseCtx struct {
+	desc   *syntax.ProbeDesc
+	pdesc  probe.Desc
+	probes []*probe.Probe
+	args   []probe.Arg // nil until args[] is used
+	argsOK bool
+	multi  bool // the probes differ, or there is none
+	flags  flags
+	out    *Clause
+}
+
+// New makes a checker that asks env about the world.
+func New(env Env, opts Options) *Checker {
+	c := &Checker{
+		env:       env,
+		opts:      opts,
+		vmax:      1 << 30,
+		globals:   map[string]*symbol{},
+		tls:       map[string]*symbol{},
+		locals:    map[string]*symbol{},
+		aggs:      map[string]*aggSym{},
+		providers: map[string]*Provider{},
+		loaded:    map[string]bool{},
+		protos:    map[string]*proto{},
+		extern:    map[string]types.Type{},
+		pending:   map[string][]*pendingPragma{},
+		attr:      maxAttr,
+	}
+	c.cTypes = types.NewCScope()
+	c.dTypes = types.NewDScope(c.cTypes)
+	c.solaris = types.NewSolarisScope()
+	if v, ok := parseVersion(opts.Version); ok {
+		c.vmax = v
+	}
+	if a, ok := ParseAttr(opts.AMin); ok {
+		c.amin = a
+	}
+	c.globals["NULL"] = &symbol{enum: &Const{E{types.TLong, syntax.Pos{}}, 0}, attr: defAttr, decl: true}
+	return c
+}
+
+// Env is what New was given.
+func (c *Checker) Env() Env { return c.env }
+
+// fail ends the compilation unit with an error.
+func fail(pos syntax.Pos, tag, format string, args ...any) {
+	panic(syntax.Errorf(pos, tag, format, args...))
+}
+
+func failHint(pos syntax.Pos, hint, tag, format string, args ...any) {
+	e := syntax.Errorf(pos, tag, format, args...)
+	e.Hint = hint
+	panic(e)
+}
+
+func catch(err *error) {
+	if x := recover(); x != nil {
+		e, ok := x.(*syntax.Error)
+		if !ok {
+			panic(x)
+		}
+		*err = e
+	}
+}
+
+// File checks one compilation unit. The error is a *syntax.Error, the first
+// one found; what the unit had defined until then stays defined.
+func (c *Checker) File(f *syntax.File) (prog *Program, err error) {
+	c.gen++
+	c.locals = map[string]*symbol{}
+	prog = &Program{Name: f.Name}
+	old := c.file
+	c.file = &fileCtx{f: f, prog: prog, macros: map[string]bool{}, included: map[string]bool{}}
+	defer func() {
+		c.file, c.clause, c.scopes, c.depth = old, nil, nil, 0
+		clear(c.pending)
+		if err != nil {
+			prog = nil
+		}
+	}()
+	defer catch(&err)
+	c.decls(f)
+	for _, list := range c.pending {
+		p := slices.MinFunc(list, func(a, b *pendingPragma) int { return cmp.Compare(a.pos.Line, b.pos.Line) })
+		fail(p.pos, "D_PRAGMA_UNUSED", "unused #pragma %s", p.name)
+	}
+	if len(c.opts.Args) > 0 && !c.opts.ArgRef {
+		for i, a := range c.opts.Args {
+			if n := fmt.Sprint(i + 1); !c.file.macros[n] && !mentionsMacro(f, n) {
+				fail(syntax.Pos{File: f.Name}, "D_MACRO_UNUSED", "extraneous argument '%s' ($%s is not referenced)", a, n)
+			}
+		}
+	}
+	return prog, nil
+}
+
+// mentionsMacro looks in the texts of probe descriptions, where the parser has
+// already replaced macro variables.
+func mentionsMacro(f *syntax.File, n string) bool {
+	for _, d := range f.Decls {
+		cl, ok := d.(*syntax.Clause)
+		if !ok {
+			continue
+		}
+		for _, pd := range cl.Descs {
+			for s := pd.Text; ; {
+				i := strings.Index(s, "$"+n)
+				if i < 0 {
+					break
+				}
+				s = s[i+1+len(n):]
+				if s == "" || s[0] < '0' || s[0] > '9' {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// decls goes through declarations and pragmas in source order.
+func (c *Checker) decls(f *syntax.File) {
+	pragmas := slices.Clone(f.Pragmas)
+	before := func(p syntax.Pos) {
+		for len(pragmas) > 0 && (p.Line == 0 || pragmas[0].Pos().Line <= p.Line) {
+			c.pragma(pragmas[0])
+			pragmas = pragmas[1:]
+		}
+	}
+	for _, d := range f.Decls {
+		before(d.Pos())
+		switch d := d.(type) {
+		case *syntax.Clause:
+			c.clauseDecl(d)
+		case *syntax.VarDecl:
+			c.varDecl(d)
+		case *syntax.TypeDecl:
+			c.typeDecl(d)
+		case *syntax.Inline:
+			c.inlineDecl(d)
+		case *syntax.Translator:
+			c.translatorDecl(d)
+		case *syntax.Provider:
+			c.providerDecl(d)
+		}
+	}
+	before(syntax.Pos{})
+}
+
+// clauseDecl types a clause once for each of its probe descriptions.
+func (c *Checker) clauseDecl(src *syntax.Clause) {
+	index := c.nextCls
+	c.nextCls++
+	for _, d := range src.Descs {
+		c.file.prog.Clauses = append(c.file.prog.Clauses, c.clauseFor(src, d, index))
+	}
+}
+
+func (c *Checker) clauseFor(src *syntax.Clause, d *syntax.ProbeDesc, index int) *Clause {
+	out := &Clause{Index: index, Src: src, Desc: d}
+	ctx := &clauseCtx{desc: d, out: out}
+	c.clause = ctx
+	defer func() { c.clause = nil }()
+	c.setContext(ctx)
+	out.Probes = ctx.probes
+	out.DescAttr = c.descAttr(ctx)
+	if c.opts.AMin != "" && out.DescAttr.less(c.amin) {
+		fail(d.Pos(), "D_ATTR_MIN", "attributes for probe description %s (%s) are less than predefined minimum", ctx.pdesc, strings.ToLower(out.DescAttr.String()))
+	}
+	out.Default = len(src.Body) == 0
+	c.attr = maxAttr
+	body := func() {
+		ctx.flags = flags{}
+		out.Destructive = false
+		c.region("action list", func() { out.Body = c.stmts(src.Body) })
+	}
+	pred := func() {
+		c.region("predicate", func() {
+			v := c.rvalue(c.expr(src.Pred))
+			if !types.IsScalar(v.typ()) {
+				fail(src.Pred.Pos(), "D_PRED_SCALAR", "predicate result must be of scalar type")
+			}
+			out.Pred = v.x
+		})
+	}
+	// The actions come first, since it is more often they that create the
+	// variables a predicate tests than the other way round; if that fails for
+	// an unknown name, the predicate is tried first.
+	switch {
+	case src.Pred == nil:
+		body()
+	default:
+		if err := c.attempt(body); err != nil {
+			if err.Tag != "D_IDENT_UNDEF" && err.Tag != "D_VAR_UNDEF" {
+				panic(err)
+			}
+			if c.attempt(pred) != nil {
+				panic(err)
+			}
+			body()
+		} else {
+			pred()
+		}
+	}
+	out.StmtAttr = defAttr.min(c.attr)
+	return out
+}
+
+// attempt runs f and gives the error it failed with.
+func (c *Checker) attempt(f func()) (e *syntax.Error) {
+	depth, scopes := c.depth, len(c.scopes)
+	var err error
+	func() {
+		defer catch(&err)
+		f()
+	}()
+	if err == nil {
+		return nil
+	}
+	c.depth, c.scopes = depth, c.scopes[:scopes]
+	return err.(*syntax.Error)
+}
+
+// region names the part of a clause that errors of f are in.
+func (c *Checker) region(name string, f func()) {
+	defer func() {
+		if x := recover(); x != nil {
+			if e, ok := x.(*syntax.Error); ok && e.Region == "" {
+				e.Region = name
+			}
+			panic(x)
+		}
+	}()
+	f()
+}
+
+// setContext finds the probes of a description.
+func (c *Checker) setContext(ctx *clauseCtx) {
+	d := ctx.desc
+	if d.ID > 0 {
+		p := c.env.ProbeByID(int(d.ID))
+		if p == nil {
+			fail(d.Pos(), "D_PDESC_INVAL", "invalid probe identifier %d: Unknown probe identifier", d.ID)
+		}
+		ctx.pdesc, ctx.probes = p.Desc, []*probe.Probe{p}
+		return
+	}
+	ctx.pdesc = probe.Desc{Provider: d.Provider, Module: d.Module, Func: d.Func, Name: d.Name}
+	probes, err := c.env.Probes(ctx.pdesc)
+	if err != nil {
+		if e, ok := err.(*syntax.Error); ok { // a provider may know its own tag: D_PROC_…
+			e.Pos = d.Pos()
+			panic(e)
+		}
+		fail(d.Pos(), "D_PDESC_INVAL", "%v", err)
+	}
+	if len(probes) == 0 && !c.opts.ZDefs {
+		failHint(d.Pos(), c.probeHint(ctx.pdesc), "D_PDESC_ZERO", "probe description %s does not match any probes", ctx.pdesc)
+	}
+	ctx.probes = probes
+}
+
+// probeHint drops one part of a description after the other to find out which
+// of them nothing has.
+func (c *Checker) probeHint(d probe.Desc) string {
+	parts := []struct {
+		what string
+		p    *string
+	}{{"name", &d.Name}, {"function", &d.Func}, {"module", &d.Module}}
+	for _, part := range parts {
+		was := *part.p
+		if was == "" || probe.IsGlob(was) {
+			continue
+		}
+		*part.p = ""
+		if d == (probe.Desc{}) {
+			return ""
+		}
+		near, err := c.env.Probes(d)
+		if err != nil || len(near) == 0 {
+			continue
+		}
+		if len(near) > 50000 {
+			return ""
+		}
+		seen := map[string]bool{}
+		var names []string
+		for _, p := range near {
+			n := map[string]string{"name": p.Desc.Name, "function": p.Desc.Func, "module": p.Desc.Module}[part.what]
+			if !seen[n] {
+				seen[n] = true
+				names = append(names, n)
+			}
+		}
+		if n := nearest(was, names); n != "" {
+			return fmt.Sprintf("did you mean %s?", n)
+		}
+		return ""
+	}
+	return ""
+}
+
+// descAttr is the least stability among the parts of a description.
+func (c *Checker) descAttr(ctx *clauseCtx) Attr {
+	a := maxAttr
+	if len(ctx.probes) == 0 {
+		return unst
+	}
+	seen := map[*probe.Attributes]bool{}
+	for _, p := range ctx.probes {
+		if p.Attr == nil {
+			a = a.min(unst)
+			continue
+		}
+		if seen[p.Attr] {
+			continue
+		}
+		seen[p.Attr] = true
+		for part, t := range map[string]probe.Attr{ctx.pdesc.Provider: p.Attr.Provider, ctx.pdesc.Name: p.Attr.Name} {
+			if part != "" {
+				a = a.min(provAttr(t))
+			}
+		}
+		if ctx.pdesc.Module != "" {
+			a = a.min(provAttr(p.Attr.Module))
+		}
+		if ctx.pdesc.Func != "" {
+			a = a.min(provAttr(p.Attr.Func))
+		}
+	}
+	return a
+}
+
+func provAttr(a probe.Attr) Attr {
+	if x, ok := ParseAttr(a.Name + "/" + a.Data + "/" + a.Class); ok {
+		return x
+	}
+	return unst
+}
+
+// useAttr records that something of that stability was used.
+func (c *Checker) useAttr(pos syntax.Pos, what string, a Attr) {
+	if c.opts.AMin != "" && c.file != nil && !c.file.lib && a.less(c.amin) {
+		fail(pos, "D_ATTR_MIN", "attributes for %s (%s) are less than predefined minimum", what, strings.ToLower(a.String()))
+	}
+	c.attr = c.attr.min(a)
+}
+
+// intOption is a numeric option's value.
+func (c *Checker) intOption(name string) int64 {
+	if c.opts.Int != nil {
+		if v := c.opts.Int(name); v > 0 {
+			return v
+		}
+	}
+	return map[string]int64{"strsize": 256, "stackframes": 20, "ustackframes": 100,
+		"jstackframes": 50, "jstackstrsize": 512, "maxframes": 127}[name]
+}
