@@ -687,9 +687,6 @@ func newName(pos node, text string) *Name {
 	n := &Name{node: pos, Name: text}
 	if i := strings.LastIndexByte(text, '`'); i >= 0 {
 		n.Scoped, n.Module, n.Name = true, text[:i], text[i+1:]
-		if n.Name == "" {
-			fail(pos.pos, "D_SYNTAX", "syntax error near \"%s\"", text)
-		}
 	}
 	return n
 }
@@ -709,7 +706,7 @@ func (p *parser) macroIdent(name string) (string, bool) {
 		return "", false
 	}
 	v, ok := p.opts.Macros(name)
-	if !ok || v == "" || !isLetter(v[0]) && v[0] != '`' {
+	if !ok || v == "" || !isLetter(v[0]) && v[0] != '`' || v[len(v)-1] == '`' {
 		return "", false
 	}
 	for i := range len(v) {

@@ -108,10 +108,10 @@ func (s *scanner) skip() {
 			s.newline(s.off)
 		case isSpace(c):
 			s.off++
-		case c == '\\' && s.at(s.off+1) == '\n':
+		case c == '\\' && !s.top && s.at(s.off+1) == '\n':
 			s.off += 2
 			s.newline(s.off)
-		case c == '\\' && s.at(s.off+1) == '\r' && s.at(s.off+2) == '\n':
+		case c == '\\' && !s.top && s.at(s.off+1) == '\r' && s.at(s.off+2) == '\n':
 			s.off += 3
 			s.newline(s.off)
 		case c == '/' && s.at(s.off+1) == '/':
@@ -200,6 +200,9 @@ func (s *scanner) ident() {
 		i++
 	}
 	s.text = s.src[s.off:i]
+	if s.text[len(s.text)-1] == '`' { // a scope without a name
+		fail(s.pos, "D_SYNTAX", "syntax error near \"%s\"", s.text)
+	}
 	s.off = i
 	s.tok = Ident
 	if keywords[s.text] {
@@ -502,7 +505,7 @@ func (s *scanner) nextTop(c byte) {
 				continue
 			}
 		}
-		if !isDesc(c) || c == '\\' && (s.at(i+1) == '\n' || s.at(i+1) == '\r') {
+		if !isDesc(c) {
 			break
 		}
 		if c == ':' {

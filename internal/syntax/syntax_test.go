@@ -544,3 +544,45 @@ func BenchmarkParse(b *testing.B) {
 		}
 	}
 }
+
+// TestInspect: every name that stands in the text is met, once and in order.
+func TestInspect(t *testing.T) {
+	src := `int a[b], (*c)(int d[e]); struct { int f : g; } h; enum { i = j }; inline int k = l;
+translator foo_t < int m > { n = o; }; provider p { probe q(int r[s]) : (int t[u]); };
+BEGIN /va && vb[vc]/ { vd = ve ? vf : vg; if (vh) vi++; else { vj(-vk, (int)vl); { @vm[vn] = vo(); } }
+sizeof vp; stringof vq; xlate <foo_t> (vr)->x; (vs); self->vt, sizeof (int [vu]); }`
+	f, err := Parse("", []byte(src), testOptions)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	Inspect(f, func(n Node) bool {
+		if n, ok := n.(*Name); ok {
+			got = append(got, n.Name)
+		}
+		return true
+	})
+	want := "b e g j l o s u va vb vc vd ve vf vg vh vi vj vk vl vn vo vp vq vr vs vt vu"
+	if s := strings.Join(got, " "); s != want {
+		t.Errorf("got %s", s)
+	}
+}
+
+// TestBuild: what other packages synthesize prints as it was meant.
+func TestBuild(t *testing.T) {
+	var pos Pos
+	x := NewBinary(pos, Mul, NewBinary(pos, Add, NewName(pos, "a"), NewName(pos, "m`b")), NewUnary(pos, Sub, NewUnary(pos, Sub, NewIntLit(pos, 3))))
+	c := NewClause(pos, []*ProbeDesc{NewProbeDesc(pos, "syscall", "", "read", "entry")}, x,
+		NewExprStmt(pos, NewAssign(pos, Add, NewVar(pos, Self, "s"), NewCond(pos, NewParen(pos, x.X), NewStringLit(pos, "q\n"), NewCall(pos, "f", NewIndex(pos, NewName(pos, "i"), x))))),
+		NewExprStmt(pos, NewMember(pos, NewCast(pos, NewTypeName(pos, NewDeclSpec(pos, "char"), NewDeclarator(pos, "", DeclPart{Pointer: true})), NewName(pos, "p")), true, "m")))
+	want := "syscall::read:entry\n/(a + m`b) * - -3/\n{\n\tself->s += (a + m`b) ? \"q\\n\" : f(i[(a + m`b) * - -3]);\n\t((char *)p)->m;\n}"
+	if got := String(c); got != want {
+		t.Errorf("got\n%s", got)
+	}
+	if n, err := ScanInt(pos, "0x10UL"); err != nil || n.Value != 16 || n.Suffix != "ul" {
+		t.Errorf("ScanInt: %v, %v", n, err)
+	}
+	if _, err := ScanInt(pos, "1 2"); err == nil {
+		t.Error("ScanInt takes two")
+	}
+}
