@@ -43,6 +43,7 @@ type Program struct {
 	s       *Session
 	checked *check.Program
 	clauses []*dif.Clause
+	script  bool // from a file: positions are lines of it
 }
 
 // A CompileError is an error in a D program.
@@ -51,18 +52,25 @@ type CompileError struct {
 	Tag  string // D_…
 	Msg  string
 	Hint string // what to do; may be ""
-	tags bool
+	// Region is the part of a clause the error is in, "action list" or
+	// "predicate"; "" elsewhere.
+	Region string
+	tags   bool
+	script bool
 }
 
-// Error words it as dtrace(1) does: "line 3: …", with the tag first if the
-// option errtags is set.
+// Error words it as dtrace(1) does: "line 3: …" in a script, "in action list: …"
+// in text from the command line, with the tag first if the option errtags is set.
 func (e *CompileError) Error() string {
 	var b strings.Builder
 	if e.tags && e.Tag != "" {
 		fmt.Fprintf(&b, "[%s] ", e.Tag)
 	}
-	if e.Line > 0 {
+	switch {
+	case e.script && e.Line > 0:
 		fmt.Fprintf(&b, "line %d: ", e.Line)
+	case !e.script && e.Region != "":
+		fmt.Fprintf(&b, "in %s: ", e.Region)
 	}
 	b.WriteString(e.Msg)
 	return b.String()
@@ -94,7 +102,7 @@ func (s *Session) Compile(src string, o CompileOptions) (*Program, error) {
 		Macros:     s.env.Macro,
 	})
 	if err != nil {
-		return nil, s.compileError(err)
+		return nil, s.compileError(err, o.File != "")
 	}
 	opts := s.checkOptions()
 	if len(o.Args) > 1 {
@@ -103,16 +111,16 @@ func (s *Session) Compile(src string, o CompileOptions) (*Program, error) {
 	s.check.SetOptions(opts)
 	checked, err := s.check.File(file)
 	if err != nil {
-		return nil, s.compileError(err)
+		return nil, s.compileError(err, o.File != "")
 	}
-	p := &Program{s: s, checked: checked}
+	p := &Program{s: s, checked: checked, script: o.File != ""}
 	// Compiled here for its errors and for listings; Go compiles all programs
 	// once more, when all options are known.
 	comp := compile.NewOptions(s.compilerOptions())
 	for _, c := range checked.Clauses {
 		dc, err := comp.Clause(c)
 		if err != nil {
-			return nil, s.compileError(err)
+			return nil, s.compileError(err, o.File != "")
 		}
 		p.clauses = append(p.clauses, dc)
 		if s.Listing != nil {
@@ -136,9 +144,10 @@ func (s *Session) CompileFile(name string, args []string) (*Program, error) {
 	return s.Compile(string(src), CompileOptions{Spec: SpecNone, File: name, Args: args})
 }
 
-func (s *Session) compileError(err error) error {
+func (s *Session) compileError(err error, script bool) error {
 	if e, ok := errors.AsType[*syntax.Error](err); ok {
-		return &CompileError{Line: e.Pos.Line, Tag: e.Tag, Msg: e.Msg, Hint: e.Hint, tags: s.opts.flag("errtags")}
+		return &CompileError{Line: e.Pos.Line, Tag: e.Tag, Msg: e.Msg, Hint: e.Hint,
+			Region: e.Region, tags: s.opts.flag("errtags"), script: script}
 	}
 	return err
 }

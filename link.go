@@ -86,7 +86,7 @@ func (s *Session) enable(r *running) error {
 		for _, c := range p.checked.Clauses {
 			dc, err := comp.Clause(c)
 			if err != nil {
-				return s.compileError(err)
+				return s.compileError(err, p.script)
 			}
 			if dc.Destructive && !s.opts.flag("destructive") {
 				return errors.New("Destructive actions not allowed")

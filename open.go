@@ -162,6 +162,14 @@ func (s *Session) addTarget(t *process.Target) {
 	s.targets = append(s.targets, t)
 }
 
+// Kill ends the processes that Create started. Unlike other methods it may be
+// called from any goroutine: for a way out that does not wait for Close.
+func (s *Session) Kill() {
+	for _, t := range s.targets {
+		t.Kill()
+	}
+}
+
 // Close detaches all probes, unloads everything and lets go of the processes.
 func (s *Session) Close() error {
 	var err error

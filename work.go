@@ -34,6 +34,9 @@ type Handlers struct {
 	Process func(pid int, msg string)
 	// SetOption is told of options that the action setopt() set.
 	SetOption func(name, value string)
+	// Stopping is told that Stop takes effect, before END and what remains are
+	// printed; what was printed before has been written.
+	Stopping func()
 }
 
 // Drop is a kind of data that was lost since the last report.
@@ -148,6 +151,9 @@ func (s *Session) Work() (Status, error) {
 	for {
 		if s.ended() {
 			w.done = true
+			if s.stopAsked.Load() && s.Handlers.Stopping != nil {
+				s.Handlers.Stopping()
+			}
 			return Done, s.finish()
 		}
 		now = time.Now()

@@ -55,7 +55,8 @@ type dtrace struct {
 	ofile    string
 	out      io.Writer // g_ofp: standard output or the file of -o
 	file     *os.File  // of -o
-	total    int       // probes matched
+	stop     interrupts
+	total    int // probes matched
 }
 
 // fatal is an error that ends the command, to be printed after the prefix.
@@ -370,35 +371,10 @@ func (d *dtrace) exec(r *request) error {
 		d.notice("%s '%s' matched %d probe%s", r.desc, r.name, matches, s)
 	}
 	d.total += matches
+	if d.verbose {
+		return d.stability(r)
+	}
 	return nil
-}
-
-// trace runs the enabling to its end. It returns the status of exit().
-func (d *dtrace) trace() (int, error) {
-	s := d.s
-	s.Output = d.out
-	s.Handlers = godtrace.Handlers{
-		Drop:    func(x godtrace.Drop) error { d.message("%s", x.Msg); return nil },
-		Error:   func(f godtrace.ProgramFault) error { d.message("%s", f.Msg); return nil },
-		Process: func(_ int, msg string) { d.notice("%s", msg) },
-	}
-	if err := s.Go(); err != nil {
-		return 0, failed("could not enable tracing", err)
-	}
-	if d.flag("destructive") {
-		d.notice("allowing destructive actions")
-	}
-	stop := d.watchSignals()
-	defer stop()
-	for {
-		st, err := s.Work()
-		if err != nil {
-			return 0, failed("processing aborted", err)
-		}
-		if st == godtrace.Done {
-			return s.ExitStatus(), nil
-		}
-	}
 }
 
 // strerror words an error as dtrace(1) does: system errors in C's words.
@@ -412,12 +388,4 @@ func strerror(err error) string {
 		return string(unicode.ToUpper(r)) + msg[n:]
 	}
 	return msg
-}
-
-// hint is what the user can do about an error, or "".
-func hint(err error) string {
-	if e, ok := errors.AsType[*godtrace.CompileError](err); ok {
-		return e.Hint
-	}
-	return ""
 }

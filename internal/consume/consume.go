@@ -456,6 +456,9 @@ func (c *Consumer) system(a *dif.Action, payload []byte, d probe.Desc) error {
 	}
 	sh := exec.Command("/bin/sh", "-c", cmd)
 	sh.Stdin, sh.Stdout, sh.Stderr = os.Stdin, c.out.current(), os.Stderr
+	if f, ok := sh.Stdout.(interface{ File() *os.File }); ok {
+		sh.Stdout = f.File() // no copying in between: the command sees a terminal where there is one
+	}
 	// As in DTrace, what the command makes of it does not matter to tracing.
 	_ = sh.Run()
 	return nil
