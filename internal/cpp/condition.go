@@ -258,8 +258,9 @@ func (e *evaluator) unary(live bool) value {
 			e.p.fail("\"%s\" is not an integer constant", t.text)
 		}
 		return value{n, strings.ContainsAny(suffix, "uU") || n > 1<<63-1}
-	case t.kind == str && t.text[0] == '\'':
-		return value{n: e.char(t.text[1 : len(t.text)-1])}
+	case t.kind == str && t.text[len(t.text)-1] == '\'':
+		s := t.text[strings.IndexByte(t.text, '\''):]
+		return value{n: e.char(s[1 : len(s)-1])}
 	}
 	e.p.fail("token \"%s\" is not valid in preprocessor expressions", t.text)
 	return value{}

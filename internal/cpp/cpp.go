@@ -10,6 +10,7 @@
 package cpp
 
 import (
+	"embed"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -37,7 +38,8 @@ type Def struct {
 type Options struct {
 	Defs    []Def
 	Include []string // -I, searched before the system's directories
-	// System are the directories of <…>; nil means /usr/include and its like.
+	// System are the directories of <…>; nil means /usr/include and its like,
+	// after the few headers that C compilers bring and this package holds.
 	System []string
 	// Conform is the letter of -X: 'a' and 't' (also 0) define __STDC__ as 0,
 	// 'c' as 1, 's' not at all.
@@ -52,6 +54,12 @@ type Options struct {
 	// ReadFile reads an included file; nil means os.ReadFile.
 	ReadFile func(path string) ([]byte, error)
 }
+
+// builtinDir stands for the embedded headers in names of files.
+const builtinDir = "<built-in>"
+
+//go:embed include
+var builtinHeaders embed.FS
 
 // Error is an error at a line of a source.
 type Error struct {
@@ -72,7 +80,7 @@ func (e *Error) Error() string {
 func Process(name string, src []byte, opts Options) (out []byte, err error) {
 	p := &processor{opts: opts, macros: map[string]*macro{}, once: map[string]bool{}}
 	if opts.System == nil {
-		p.opts.System = []string{"/usr/local/include", "/usr/include/x86_64-linux-gnu", "/usr/include"}
+		p.opts.System = []string{builtinDir, "/usr/local/include", "/usr/include/x86_64-linux-gnu", "/usr/include"}
 	}
 	if opts.ReadFile == nil {
 		p.opts.ReadFile = os.ReadFile
@@ -147,12 +155,53 @@ func (p *processor) warn(format string, args ...any) {
 	}
 }
 
+// compiler is what system headers expect of a C compiler for x86-64: its data
+// model, and its words for what D lacks or spells otherwise.
+const compiler = `
+__CHAR_BIT__ 8
+__SIZEOF_SHORT__ 2
+__SIZEOF_INT__ 4
+__SIZEOF_LONG__ 8
+__SIZEOF_LONG_LONG__ 8
+__SIZEOF_POINTER__ 8
+__SIZEOF_SIZE_T__ 8
+__INT_MAX__ 0x7fffffff
+__LONG_MAX__ 0x7fffffffffffffffL
+__LONG_LONG_MAX__ 0x7fffffffffffffffLL
+__WCHAR_MAX__ 0x7fffffff
+__WCHAR_MIN__ (-__WCHAR_MAX__ - 1)
+__SIZE_TYPE__ unsigned long
+__PTRDIFF_TYPE__ long
+__WCHAR_TYPE__ int
+__WINT_TYPE__ unsigned int
+__ORDER_LITTLE_ENDIAN__ 1234
+__ORDER_BIG_ENDIAN__ 4321
+__BYTE_ORDER__ __ORDER_LITTLE_ENDIAN__
+__signed signed
+__signed__ signed
+__const const
+__const__ const
+__volatile volatile
+__volatile__ volatile
+__restrict restrict
+__restrict__ restrict
+__extension__
+__inline
+__inline__
+_Noreturn
+__attribute__(x)
+__asm__(x)
+`
+
 func (p *processor) predefine() {
 	p.cur = &file{name: "<command line>", next: 1}
 	def := func(s string) { p.define(tokenize(s)) }
 	for _, name := range strings.Fields(`__linux __linux__ __unix __unix__ __SVR4 __amd64 __amd64__ __x86_64 __x86_64__
 		__LP64__ _LP64 __SUNW_D`) {
 		def(name + " 1")
+	}
+	for _, s := range strings.Split(strings.TrimSpace(compiler), "\n") {
+		def(s)
 	}
 	def(fmt.Sprintf("__SUNW_D_VERSION 0x%08x", p.opts.Version))
 	switch p.opts.Conform {
@@ -499,7 +548,13 @@ func (p *processor) include(toks []token, how string) {
 	}
 	dirs := append(append([]string{}, p.opts.Include...), p.opts.System...)
 	try := func(path string, ix int) bool {
-		src, err := p.opts.ReadFile(path)
+		read := p.opts.ReadFile
+		if strings.HasPrefix(path, builtinDir) {
+			read = func(path string) ([]byte, error) {
+				return builtinHeaders.ReadFile("include" + strings.TrimPrefix(path, builtinDir))
+			}
+		}
+		src, err := read(path)
 		if err != nil {
 			if !errors.Is(err, fs.ErrNotExist) {
 				var pe *fs.PathError

@@ -110,6 +110,12 @@ func tokenize(s string) []token {
 				j++
 			}
 			t.kind = ident
+			if w := s[i:j]; j < len(s) && (s[j] == '"' || s[j] == '\'') && (w == "L" || w == "u" || w == "U" || w == "u8") {
+				if _, n := quoted(s[j:]); n > 0 { // a wide constant
+					t.kind = str
+					j += n
+				}
+			}
 		case isDigit(c) || c == '.' && i+1 < len(s) && isDigit(s[i+1]):
 			for j++; j < len(s); j++ {
 				if (s[j] == '+' || s[j] == '-') && (s[j-1]|0x20 == 'e' || s[j-1]|0x20 == 'p') && !strings.HasPrefix(s[i:], "0x") {

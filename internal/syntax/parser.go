@@ -206,7 +206,7 @@ func (p *parser) decl(f *File) {
 	p.top = false
 	var d Decl
 	switch {
-	case p.isKey("inline"):
+	case p.isKey("inline") && !p.functionAhead():
 		d = p.inline()
 	case p.isKey("translator"):
 		d = p.translator()
@@ -216,6 +216,22 @@ func (p *parser) decl(f *File) {
 		d = p.declaration()
 	}
 	f.Decls = append(f.Decls, d)
+}
+
+// functionAhead says whether the "inline" at hand belongs to a function of a C
+// header: a "(" comes before any "=" or ";".
+func (p *parser) functionAhead() bool {
+	if p.header == 0 {
+		return false
+	}
+	for s := p.peek(); ; s.next() {
+		switch s.tok {
+		case LParen:
+			return true
+		case Assign_, Semi, LBrace, LBrack, EOF:
+			return false
+		}
+	}
 }
 
 // clause: see Clause.
@@ -818,6 +834,11 @@ func (p *parser) declaration() Decl {
 			p.vars[d.Name] = true
 		}
 		list = append(list, d)
+		if p.tok == LBrace && p.header > 0 && len(list) == 1 && len(d.Parts) > 0 && d.Parts[0].Func {
+			p.skipBody() // only the declaration counts
+			p.outer(RBrace)
+			return &VarDecl{node: pos, Spec: spec, Vars: list}
+		}
 		if p.tok == Ident && (spec.Type != "" || p.typeKnown(p.text)) {
 			fail(p.pos, "D_DECL_IDENT", "old-style declaration or incorrect type specified")
 		}
@@ -885,6 +906,11 @@ func (p *parser) declSpec(storage bool) *DeclSpec {
 					fail(pos, "D_DECL_CLASS", "only one storage class allowed in a declaration")
 				}
 				d.Storage = w
+				p.next()
+			case "inline":
+				if p.header == 0 || !storage { // C's inline
+					panic(p.near())
+				}
 				p.next()
 			case "const", "volatile", "restrict", "userland":
 				d.Words = append(d.Words, w)
@@ -1008,6 +1034,9 @@ func (p *parser) structSpec(d *DeclSpec) *StructSpec {
 	}
 	s.HasBody = true
 	p.next()
+	if p.header > 0 && p.got(RBrace) { // C compilers permit it
+		return s
+	}
 	for {
 		s.Fields = append(s.Fields, p.field())
 		if p.got(RBrace) {

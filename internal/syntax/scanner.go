@@ -26,6 +26,7 @@ type scanner struct {
 	parens  int  // open ( [ { so far
 	bracks  int
 	braces  int
+	header  int // how deep in included files, by the markers of a preprocessor
 	pragmas []*Pragma
 
 	// The current token.
@@ -470,6 +471,32 @@ func (s *scanner) nesting() {
 	}
 }
 
+// skipBody passes over the body of a C function, which begins with the current
+// token. D has no use for it, but headers define such functions.
+func (s *scanner) skipBody() {
+	start := s.pos
+	for depth := 1; s.off < len(s.src); {
+		s.skip()
+		switch c := s.at(s.off); c {
+		case '{':
+			depth++
+		case '}':
+			if depth--; depth == 0 {
+				s.braces--
+				s.tok, s.text, s.pos = RBrace, "}", s.here(s.off)
+				s.off++
+				return
+			}
+		case '"', '\'':
+			s.pos = s.here(s.off)
+			s.quoted("D_STR_NL", "newline encountered in string literal")
+			continue
+		}
+		s.off++
+	}
+	fail(start, "D_SYNTAX", "end-of-file encountered before the end of the function that begins here")
+}
+
 // nextTop reads a token at the outermost level: a probe description, a probe
 // identifier, the first word of a declaration, or one of / , { .
 func (s *scanner) nextTop(c byte) {
@@ -637,6 +664,14 @@ func (s *scanner) control() {
 			s.file = args[1].text
 			if strings.HasPrefix(s.file, "/dev/fd/") || s.file == "" {
 				s.file = s.main
+			}
+		}
+		for _, a := range args[min(2, len(args)):] {
+			switch {
+			case a.text == "1":
+				s.header++
+			case a.text == "2" && s.header > 0:
+				s.header--
 			}
 		}
 	}
