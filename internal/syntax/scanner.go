@@ -704,7 +704,12 @@ func (s *scanner) control() {
 		fail(pos, "D_PRAGERR", "#error: %s", concat(words[1:]))
 	case "pragma":
 	default:
-		fail(pos, "D_PRAGCTL_INVAL", "invalid control directive: #%s", w0.text)
+		e := Errorf(pos, "D_PRAGCTL_INVAL", "invalid control directive: #%s", w0.text)
+		switch w0.text {
+		case "include", "define", "undef", "if", "ifdef", "ifndef", "elif", "else", "endif":
+			e.Hint = "-C runs the C preprocessor"
+		}
+		panic(e)
 	}
 	args := words[1:]
 	if len(args) == 0 {
