@@ -124,7 +124,7 @@ func (s *Session) Compile(src string, o CompileOptions) (*Program, error) {
 		}
 		p.clauses = append(p.clauses, dc)
 		if s.Listing != nil {
-			dif.PrintDIF(s.Listing, comp.Object(), dc)
+			dif.Disassemble(s.Listing, comp.Object(), dc)
 		}
 	}
 	return p, nil

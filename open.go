@@ -117,8 +117,8 @@ func (p *ProbeInfo) Attributes() (desc, args [3]string) {
 		u := [3]string{"Private", "Private", "Unknown"}
 		return u, u
 	}
-	m := check.LeastAttr(a.Provider, a.Module, a.Func, a.Name)
-	return [3]string{m.Name, m.Data, m.Class}, [3]string{a.Args.Name, a.Args.Data, a.Args.Class}
+	triple := func(a probe.Attr) [3]string { return [3]string{a.Name, a.Data, a.Class} }
+	return check.LeastAttr(triple(a.Provider), triple(a.Module), triple(a.Func), triple(a.Name)), triple(a.Args)
 }
 
 // Probes lists every probe that providers know without being asked for by name.

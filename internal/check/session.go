@@ -1,0 +1,24 @@
+package check
+
+// SetOptions changes the options for the programs that follow. Types,
+// variables and everything else defined so far stays.
+func (c *Checker) SetOptions(o Options) {
+	c.opts = o
+	if v, ok := parseVersion(o.Version); ok {
+		c.vmax = v
+	}
+	if a, ok := ParseAttr(o.AMin); ok {
+		c.amin = a
+	}
+}
+
+// LeastAttr is the least stability among those given, part by part. A part
+// that is not a word of the stability report counts as the least of all.
+func LeastAttr(attrs ...[3]string) [3]string {
+	least := maxAttr
+	for _, a := range attrs {
+		p, _ := ParseAttr(a[0] + "/" + a[1] + "/" + a[2])
+		least = least.min(p)
+	}
+	return [3]string{least.Name.String(), least.Data.String(), least.Class.String()}
+}
