@@ -888,6 +888,8 @@ func (p *parser) declSpec(storage bool) *DeclSpec {
 			case len(d.Words) > 0 && !onlyQualifiers(d.Words) && !p.attrThenType():
 				p.checkSpec(d, base, n) // unsigned x
 				return d
+			case d.Storage != "" && !p.typeKnown(p.text) && p.declares():
+				return d // static x
 			default:
 				d.Type = p.text
 				base = "typedef"
@@ -970,6 +972,15 @@ func onlyQualifiers(words []string) bool {
 func (p *parser) attrThenType() bool {
 	s := p.peek()
 	return s.tok == Ident && p.typeKnown(p.text)
+}
+
+// declares says whether the current name is followed like a declared one.
+func (p *parser) declares() bool {
+	switch s := p.peek(); s.tok {
+	case Semi, Comma, Assign_, LBrack, LParen:
+		return true
+	}
+	return false
 }
 
 // checkSpec refuses combinations of specifiers that are no type.

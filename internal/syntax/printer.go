@@ -420,6 +420,8 @@ func (p *printer) spec(d *DeclSpec) {
 	case d.Enum != nil:
 		p.put(sep)
 		p.enumSpec(d.Enum, scope)
+	case onlyQualifiers(d.Words):
+		word("int") // as C understood it once
 	}
 }
 
