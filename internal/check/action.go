@@ -247,7 +247,7 @@ func (c *Checker) action(v val) Stmt {
 		case y != nil:
 		case types.IsVoid(arg.typ()):
 			fail(arg.pos, "D_TRACE_VOID", "trace( ) may not be applied to a void expression")
-		case arg.x == nil && (arg.sym == nil || arg.sym.array):
+		case arg.x == nil && (arg.sym == nil || arg.sym.array && arg.keys == nil):
 			fail(arg.pos, "D_TRACE_DYN", "trace( ) may not be applied to a dynamic expression")
 		default:
 			y = c.rvalue(arg).x
@@ -374,7 +374,7 @@ func (c *Checker) aggArg(a *Action, cv *callVal, tagArg, tagBad string) {
 }
 
 func (c *Checker) orValue(v val) val {
-	if v.sym != nil && !v.sym.array {
+	if v.sym != nil {
 		return c.rvalue(v)
 	}
 	return v
@@ -426,7 +426,7 @@ func (c *Checker) printed(v val) Expr {
 	if y := c.actionValue(v); y != nil {
 		return y
 	}
-	if v.agg != nil || v.xl != nil || v.sym != nil && v.sym.array {
+	if v.agg != nil || v.xl != nil || v.sym != nil && v.sym.array && v.keys == nil {
 		return nil
 	}
 	v = c.rvalue(v)

@@ -102,7 +102,7 @@ func mkConst(pos syntax.Pos, n int64, t types.Type) val {
 
 // rvalue insists on a value.
 func (c *Checker) rvalue(v val) val {
-	if v.sym != nil && v.sym.unref(c.genNow()) || v.sym != nil && !v.sym.array && types.IsDynamic(v.sym.v.Type) {
+	if v.sym != nil && (!v.sym.array || v.keys != nil) && types.IsDynamic(v.sym.v.Type) {
 		c.undeclared(v.pos, v.sym)
 	}
 	if v.call != nil {
@@ -540,8 +540,8 @@ func (c *Checker) coerce(v val, t types.Type) Expr {
 	switch {
 	case types.IsString(t):
 		return toString(x)
-	case types.IsPointer(t) && types.IsStrCompat(t) && (types.IsString(x.Type()) || types.IsArray(x.Type())):
-		return conv(decay(x), t)
+	case types.IsPointer(t) && types.IsString(x.Type()):
+		return &Conv{E{t, x.Pos()}, x}
 	case types.IsPointer(t) && types.IsPointerLike(x.Type()):
 		x = decay(x)
 		// Where the address lies is not lost by passing it on as a plain pointer.
@@ -562,6 +562,9 @@ func argCompat(v val, t types.Type) bool {
 	}
 	if types.IsPointer(t) && types.IsPointerLike(v.typ()) && types.IsUser(t) != types.IsUser(v.typ()) {
 		t = &types.Pointer{Elem: types.Elem(t), User: types.IsUser(v.typ())}
+	}
+	if types.IsString(v.typ()) && types.IsPointer(t) && types.IsVoid(types.Elem(t)) {
+		return true // a string is an array of characters
 	}
 	return types.ArgCompat(v.typ(), v.isZero(), t)
 }

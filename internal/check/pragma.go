@@ -14,62 +14,29 @@ type pendingPragma struct {
 	vers version
 }
 
-// pragma carries out one #pragma line. Those that are not D's are ignored, as
-// C demands.
+// pragma carries out one #pragma line, whose form the scanner has checked.
+// Those that are not D's are ignored, as C demands.
 func (c *Checker) pragma(p *syntax.Pragma) {
 	w := p.Words
-	if len(w) == 0 {
-		return
-	}
-	if w[0] != "D" {
-		if w[0] == "error" {
-			fail(p.Pos(), "D_PRAGERR", "#error: %s", unquoteAll(w[1:]))
-		}
-		return
-	}
-	if len(w) == 1 {
+	if len(w) < 2 || w[0] != "D" {
 		return
 	}
 	args := w[2:]
-	switch name := w[1]; name {
+	switch w[1] {
 	case "attributes":
 		c.pragmaAttributes(p, args)
 	case "binding":
 		c.pragmaBinding(p, args)
 	case "depends_on":
 		c.pragmaDepends(p, args)
-	case "error":
-		fail(p.Pos(), "D_PRAGERR", "#error: %s", unquoteAll(args))
-	case "ident", "line":
 	case "option":
 		c.pragmaOption(p, args)
-	default:
-		fail(p.Pos(), "D_PRAGMA_INVAL", "invalid D pragma: %s", name)
 	}
-}
-
-func unquoteAll(words []string) string {
-	var b strings.Builder
-	for _, w := range words {
-		b.WriteString(unquote(w))
-		b.WriteByte(' ')
-	}
-	return b.String()
-}
-
-func unquote(s string) string {
-	if len(s) >= 2 && s[0] == '"' && s[len(s)-1] == '"' {
-		return s[1 : len(s)-1]
-	}
-	return s
 }
 
 func (c *Checker) pragmaOption(p *syntax.Pragma, args []string) {
-	if len(args) == 0 || args[0] == "" || args[0][0] == '"' {
+	if len(args) == 0 {
 		fail(p.Pos(), "D_PRAGMA_MALFORM", "malformed #pragma option <option>=<val>")
-	}
-	if len(args) > 1 {
-		fail(p.Pos(), "D_PRAGMA_MALFORM", "superfluous arguments specified for #pragma option")
 	}
 	name, val, has := strings.Cut(args[0], "=")
 	c.setOption(p.Pos(), name, val, has)
@@ -116,18 +83,8 @@ func (c *Checker) setOption(pos syntax.Pos, name, val string, has bool) {
 	}
 }
 
-func isIdent(s string) bool {
-	for i := range len(s) {
-		b := s[i]
-		if !(b == '_' || b == '`' || b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z' || i > 0 && b >= '0' && b <= '9') {
-			return false
-		}
-	}
-	return s != ""
-}
-
 func (c *Checker) pragmaAttributes(p *syntax.Pragma, args []string) {
-	if len(args) < 2 || args[0] == "" || args[0][0] == '"' || !isIdent(args[1]) {
+	if len(args) < 2 {
 		fail(p.Pos(), "D_PRAGMA_MALFORM", "malformed #pragma attributes <attributes> <ident>")
 	}
 	a, ok := ParseAttr(args[0])
@@ -152,10 +109,10 @@ func (c *Checker) pragmaAttributes(p *syntax.Pragma, args []string) {
 }
 
 func (c *Checker) pragmaBinding(p *syntax.Pragma, args []string) {
-	if len(args) < 2 || len(args[0]) < 2 || args[0][0] != '"' || !isIdent(args[1]) {
+	if len(args) < 2 {
 		fail(p.Pos(), "D_PRAGMA_MALFORM", "malformed #pragma binding \"version\" <ident>")
 	}
-	v, ok := parseVersion(unquote(args[0]))
+	v, ok := parseVersion(args[0])
 	if !ok {
 		fail(p.Pos(), "D_PRAGMA_INVAL", "invalid version string specified by #pragma binding")
 	}

@@ -1,0 +1,4 @@
+BEGIN
+{
+	speculate(1); raise(1);
+}

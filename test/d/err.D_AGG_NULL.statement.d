@@ -1,0 +1,4 @@
+BEGIN
+{
+	@a = count(); @a;
+}

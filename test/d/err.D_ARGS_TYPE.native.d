@@ -1,0 +1,1 @@
+odd:::untyped { trace(args[0]); }

@@ -1,0 +1,1 @@
+odd:::noxlate { trace(args[0]); }

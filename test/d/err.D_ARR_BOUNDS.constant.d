@@ -1,0 +1,1 @@
+int a[3]; BEGIN { trace(a[3]); }

@@ -1,0 +1,1 @@
+int a[int]; self int b[int]; BEGIN { self->b; }

@@ -1,0 +1,4 @@
+BEGIN
+{
+	@ = count(); commit(1);
+}

@@ -1,0 +1,1 @@
+BEGIN { n = 1; } int x[n];

@@ -1,0 +1,1 @@
+int32_t x int8_t;

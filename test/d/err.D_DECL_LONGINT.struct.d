@@ -1,0 +1,1 @@
+long struct s { int a; } x;

@@ -1,0 +1,1 @@
+unsigned struct s { int a; } x;

@@ -1,0 +1,1 @@
+struct task_struct *t; int TASK_DEAD; BEGIN { trace(t->st == TASK_DEAD); }

@@ -1,0 +1,2 @@
+#pragma D option version=1.0
+BEGIN { trace(ucaller); }

@@ -1,0 +1,4 @@
+BEGIN
+{
+	normalize(@a[1], 2);
+}

@@ -1,0 +1,4 @@
+BEGIN
+{
+	x = pid ? trace(1) : trace(2);
+}

@@ -1,0 +1,4 @@
+BEGIN
+{
+	self->c = curthread->comm;
+}

@@ -1,0 +1,1 @@
+void *p; BEGIN { p += 1; }

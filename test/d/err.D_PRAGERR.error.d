@@ -1,0 +1,2 @@
+#pragma D error not for this machine
+BEGIN { }

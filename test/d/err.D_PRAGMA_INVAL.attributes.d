@@ -1,0 +1,2 @@
+#pragma D attributes Good/Bad/Ugly pid
+BEGIN { }

@@ -1,0 +1,2 @@
+#pragma D option amin=good
+BEGIN { }

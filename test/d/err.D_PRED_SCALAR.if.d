@@ -1,0 +1,4 @@
+BEGIN
+{
+	if (execname) trace(1);
+}

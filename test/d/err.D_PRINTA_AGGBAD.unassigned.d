@@ -1,0 +1,4 @@
+BEGIN
+{
+	printa(@a[1]);
+}

@@ -1,0 +1,4 @@
+BEGIN
+{
+	@ = quantize(1, "x");
+}

@@ -1,0 +1,4 @@
+BEGIN
+{
+	trace(strlen(execname, 1));
+}

@@ -1,0 +1,4 @@
+BEGIN
+{
+	trace(sizeof (curthread->in_execve));
+}

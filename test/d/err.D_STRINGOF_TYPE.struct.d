@@ -1,0 +1,1 @@
+struct s { int a; }; struct s x; BEGIN { trace(stringof(x)); }

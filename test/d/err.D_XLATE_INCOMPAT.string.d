@@ -1,0 +1,1 @@
+struct a { int x; }; translator struct a < int i > { x = "one"; };

@@ -1,0 +1,4 @@
+BEGIN
+{
+	trace(xlate <struct cred> (1).uid);
+}

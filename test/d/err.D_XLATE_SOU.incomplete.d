@@ -1,0 +1,1 @@
+translator struct nosuch < char c > { x = 1; };

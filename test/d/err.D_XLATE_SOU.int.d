@@ -1,0 +1,1 @@
+translator int < char c > { x = 1; };
