@@ -82,6 +82,9 @@ func (s *Session) newConsumer(r *running) *consume.Consumer {
 	c := consume.New(r.obj, probes, out, host{s})
 	c.Testing = s.Testing
 	s.applyOutputOptions(c)
+	if form := s.opts.get("oformat"); form > 0 {
+		c.Sink = c.NewSink(consume.Structured(form))
+	}
 	return c
 }
 
@@ -322,7 +325,7 @@ func (s *Session) finish() error {
 		if err := c.PrintAggs(); err != nil {
 			return err
 		}
-		return c.Flush()
+		return c.Finish()
 	}()
 	s.status = c.Status
 	return err
@@ -333,7 +336,10 @@ func (s *Session) abort(err error) error {
 	s.work.done = true
 	s.rt.SetActivity(bpf.Stopped)
 	s.status = s.running.consumer.Status
-	return errors.Join(err, s.running.consumer.Flush())
+	if ferr := s.running.consumer.Finish(); ferr != nil && !errors.Is(err, ferr) {
+		err = errors.Join(err, ferr)
+	}
+	return err
 }
 
 // host is the session as its consumer sees it.
@@ -378,20 +384,23 @@ func (h host) Fault(f consume.FaultInfo) error {
 	})
 }
 
-// dropKind is a row of the table of drops: its tag and its words.
-type dropKind struct{ tag, what, tail string }
+// dropKind is a row of the table of drops: DTrace's number, its tag and its words.
+type dropKind struct {
+	number          int // -1: DTrace does not have it
+	tag, what, tail string
+}
 
 var (
-	dropPrincipal   = dropKind{"DTRACEDROP_PRINCIPAL", "drop", ""}
-	dropAggregation = dropKind{"DTRACEDROP_AGGREGATION", "aggregation drop", ""}
-	dropDynamic     = dropKind{"DTRACEDROP_DYNAMIC", "dynamic variable drop", ""}
-	dropSpec        = dropKind{"DTRACEDROP_SPEC", "speculative drop", ""}
-	dropSpecBusy    = dropKind{"DTRACEDROP_SPECBUSY", "failed speculation", " (available buffer(s) still busy)"}
-	dropSpecUnavail = dropKind{"DTRACEDROP_SPECUNAVAIL", "failed speculation", " (no speculative buffer available)"}
-	dropError       = dropKind{"DTRACEDROP_DBLERROR", "error", " in ERROR probe enabling"}
+	dropPrincipal   = dropKind{0, "DTRACEDROP_PRINCIPAL", "drop", ""}
+	dropAggregation = dropKind{1, "DTRACEDROP_AGGREGATION", "aggregation drop", ""}
+	dropDynamic     = dropKind{2, "DTRACEDROP_DYNAMIC", "dynamic variable drop", ""}
+	dropSpec        = dropKind{5, "DTRACEDROP_SPEC", "speculative drop", ""}
+	dropSpecBusy    = dropKind{6, "DTRACEDROP_SPECBUSY", "failed speculation", " (available buffer(s) still busy)"}
+	dropSpecUnavail = dropKind{7, "DTRACEDROP_SPECUNAVAIL", "failed speculation", " (no speculative buffer available)"}
+	dropError       = dropKind{9, "DTRACEDROP_DBLERROR", "error", " in ERROR probe enabling"}
 	// Kinds that DTrace does not have.
-	dropNested    = dropKind{"DTRACEDROP_NESTED", "nested firing drop", ""}
-	dropRecursion = dropKind{"DTRACEDROP_RECURSION", "firing", " skipped by the kernel (probe fired within a probe)"}
+	dropNested    = dropKind{-1, "DTRACEDROP_NESTED", "nested firing drop", ""}
+	dropRecursion = dropKind{-1, "DTRACEDROP_RECURSION", "firing", " skipped by the kernel (probe fired within a probe)"}
 )
 
 // reportDrops tells the handler what was lost since it was last told.
@@ -414,6 +423,9 @@ func (s *Session) reportDrops() error {
 		b.WriteString(k.tail)
 		if cpu >= 0 {
 			fmt.Fprintf(&b, " on CPU %d", cpu)
+		}
+		if sink := s.running.consumer.Sink; sink != nil {
+			errs = append(errs, sink.Drop(k.number, cpu, n-o, n, b.String()))
 		}
 		d := Drop{Kind: k.tag, CPU: cpu, Count: n - o, Total: n, Msg: b.String()}
 		if s.Handlers.Drop == nil {

@@ -31,7 +31,7 @@ func (d *dtrace) trace() (int, error) {
 		Process: func(_ int, msg string) { d.notice("%s", msg) },
 		Stopping: func() {
 			// Away from the ^C of the terminal, even in quiet mode.
-			if !d.testing {
+			if !d.testing && d.s.Option("oformat") <= 0 {
 				s.Output.Write([]byte{'\n'})
 			}
 		},

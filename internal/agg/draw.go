@@ -76,19 +76,7 @@ func (d Datum) Draw(b []byte, s Style) []byte {
 	if words == nil {
 		words = make([]int64, d.Spec.Words())
 	}
-	first, last := span(words)
-	empty := first > last
-	switch {
-	case !empty:
-	case d.Spec.Func == Quantize:
-		first, last = QuantizeZero, QuantizeZero
-	case d.Spec.Func == Lquantize:
-		first, last = 0, 1
-	default:
-		first = d.Spec.half() + 2
-		last = first
-	}
-	first, last = max(first-1, 0), min(last+1, len(words)-1)
+	first, last := d.drawn(words)
 
 	var e extent
 	for _, c := range words[first : last+1] {
@@ -105,6 +93,24 @@ func (d Datum) Draw(b []byte, s Style) []byte {
 		b = e.bar(b, words[i], d.normal(), s)
 	}
 	return b
+}
+
+// drawn is the range of words that are drawn: one row on each side of those
+// that are not 0.
+func (d Datum) drawn(words []int64) (first, last int) {
+	first, last = span(words)
+	empty := first > last
+	switch {
+	case !empty:
+	case d.Spec.Func == Quantize:
+		first, last = QuantizeZero, QuantizeZero
+	case d.Spec.Func == Lquantize:
+		first, last = 0, 1
+	default:
+		first = d.Spec.half() + 2
+		last = first
+	}
+	return max(first-1, 0), min(last+1, len(words)-1)
 }
 
 // span is the range of words that are not 0; first > last when there is none.

@@ -57,6 +57,25 @@ type View struct {
 	Rec   *dif.Record
 }
 
+// A Sink takes a consumer's reports in place of text. Values and text belong
+// to the consumer: a sink that keeps them copies them.
+type Sink interface {
+	// Firing begins the report of a firing; a sequence of Action and Aggs
+	// follows, then Done.
+	Firing(v *View)
+	// Action is something recorded: its values, and the text it prints as.
+	Action(a *dif.Action, vals []format.Value, text []byte)
+	// Aggs are aggregations shown side by side, and the text they print as
+	// where printa() gave a format. Without Firing before it is the end of
+	// tracing that shows them.
+	Aggs(tables []*agg.Table, rows []agg.Row, text []byte)
+	Done() error
+	// Drop is a loss of data. kind is a number of DTrace's DTRACEDROP_….
+	Drop(kind, cpu int, count, total uint64, msg string) error
+	// Close ends the output.
+	Close() error
+}
+
 // Consumer prints records and aggregations. It belongs to one goroutine.
 type Consumer struct {
 	Obj     *dif.Object
@@ -70,6 +89,8 @@ type Consumer struct {
 	Testing bool
 	// Chew, if set, is called before a firing is printed; false leaves it out.
 	Chew func(v *View) (print bool, err error)
+	// Sink, if set, is told what would be printed, and nothing is printed.
+	Sink Sink
 	// Status is the argument of exit(), once seen.
 	Status int
 	Exited bool
@@ -120,6 +141,16 @@ func (o *output) Write(b []byte) (int, error) {
 		o.err = err
 	}
 	return n, err
+}
+
+// Finish ends the output.
+func (c *Consumer) Finish() error {
+	if c.Sink != nil {
+		if err := c.Sink.Close(); err != nil {
+			return err
+		}
+	}
+	return c.Flush()
 }
 
 // Flush hands everything printed to the operating system. The error is the
@@ -216,6 +247,15 @@ func (c *Consumer) print(v *View, index int, payload []byte) error {
 	}
 	c.buf = c.buf[:0]
 	d := v.Probe.Desc
+	if c.Sink != nil {
+		c.Sink.Firing(v)
+		for i := range v.Rec.Actions {
+			if err := c.report(&v.Rec.Actions[i], v, d, payload); err != nil {
+				return err
+			}
+		}
+		return c.Sink.Done()
+	}
 	c.head(v, index)
 	for i := range v.Rec.Actions {
 		if err := c.action(&v.Rec.Actions[i], v, d, payload); err != nil {
@@ -272,6 +312,30 @@ func (c *Consumer) head(v *View, index int) {
 		}
 		c.buf = append(c.buf, line...)
 	}
+}
+
+// report tells the sink of one action of a record, and does what the action
+// does to the consumer.
+func (c *Consumer) report(a *dif.Action, v *View, d probe.Desc, payload []byte) error {
+	defer func() { c.buf = c.buf[:0] }()
+	if a.Kind == dif.ActPrinta {
+		tables, rows, err := c.rows(a)
+		if err != nil {
+			return err
+		}
+		if a.Format != nil {
+			if err := c.printRows(a, rows); err != nil {
+				return err
+			}
+		}
+		c.Sink.Aggs(tables, rows, c.buf)
+		return nil
+	}
+	if err := c.action(a, v, d, payload); err != nil {
+		return err
+	}
+	c.Sink.Action(a, c.values(a, payload, d), c.buf)
+	return nil
 }
 
 // action prints one action of a record, or does at consumer time what it asks for.
@@ -380,22 +444,34 @@ func (c *Consumer) withTable(a *dif.Action, f func(*agg.Table)) error {
 	return nil
 }
 
-// printa prints aggregations, side by side where there are several.
-func (c *Consumer) printa(a *dif.Action) error {
+// rows are the rows that printa() shows: aggregations side by side where there
+// are several.
+func (c *Consumer) rows(a *dif.Action) ([]*agg.Table, []agg.Row, error) {
 	if err := c.snapshot(); err != nil {
-		return err
+		return nil, nil, err
 	}
 	tables := make([]*agg.Table, len(a.Aggs))
 	for i, id := range a.Aggs {
 		tables[i] = c.Tables[id]
 		tables[i].Printed = true
 	}
-	rows := agg.Join(tables, c.Order)
+	return tables, agg.Join(tables, c.Order), nil
+}
+
+func (c *Consumer) printa(a *dif.Action) error {
+	_, rows, err := c.rows(a)
+	if err != nil {
+		return err
+	}
 	if a.Format == nil {
 		c.buf = append(c.buf, '\n')
 		c.buf = format.Rows(c.buf, rows, &c.Format)
 		return nil
 	}
+	return c.printRows(a, rows)
+}
+
+func (c *Consumer) printRows(a *dif.Action, rows []agg.Row) error {
 	for _, r := range rows {
 		var err error
 		if c.buf, err = a.Format.AppendRow(c.buf, r, &c.Format); err != nil {
@@ -408,6 +484,13 @@ func (c *Consumer) printa(a *dif.Action) error {
 // PrintAggs prints what printa() has not printed: what happens at the end of tracing.
 func (c *Consumer) PrintAggs() error {
 	for _, t := range agg.Unprinted(c.Tables, c.Order) {
+		if c.Sink != nil {
+			c.Sink.Aggs([]*agg.Table{t}, t.Rows(c.Order), nil)
+			if err := c.Sink.Done(); err != nil {
+				return err
+			}
+			continue
+		}
 		c.buf = format.Rows(c.buf, t.Rows(c.Order), &c.Format)
 		if err := c.emit(); err != nil {
 			return err
@@ -418,6 +501,9 @@ func (c *Consumer) PrintAggs() error {
 
 // Newline prints an empty line.
 func (c *Consumer) Newline() error {
+	if c.Sink != nil {
+		return nil
+	}
 	_, err := c.out.Write([]byte{'\n'})
 	return err
 }
