@@ -64,6 +64,7 @@ type Object struct {
 	unwind  sync.Once
 	rows    []Row
 	rowsErr error
+	lines   lines
 }
 
 // Open reads an object with its symbols: .symtab, .dynsym and what a separate
@@ -175,6 +176,27 @@ func (o *Object) Functions() []Func {
 		}
 	}
 	return out
+}
+
+// Part tells whether an address lies in another part of a function: compilers
+// split rarely executed code off as "NAME.cold". Jumps there do not leave the
+// function. A stripped object does not tell.
+func (o *Object) Part(name string) func(value uint64) bool {
+	return func(value uint64) bool {
+		s, ok := o.Lookup(value)
+		if !ok {
+			return false
+		}
+		// From the cold half back into the function as well.
+		return base(s.Name) == base(name)
+	}
+}
+
+func base(name string) string {
+	if i := strings.Index(name, ".cold"); i > 0 {
+		return name[:i]
+	}
+	return name
 }
 
 // Named finds a symbol: functions before data, dynamic before others.

@@ -371,3 +371,20 @@ func BenchmarkProcessLookup(b *testing.B) {
 		set.Lookup(pid, addr)
 	}
 }
+
+func TestPart(t *testing.T) {
+	o := &Object{}
+	o.setSymbols([]Symbol{
+		{Name: "f", Value: 100, Size: 50, Type: 2}, {Name: "f.cold", Value: 10, Size: 20, Type: 2},
+		{Name: "g", Value: 200, Size: 50, Type: 2},
+	})
+	for _, test := range []struct {
+		name  string
+		value uint64
+		want  bool
+	}{{"f", 15, true}, {"f.cold", 120, true}, {"g", 15, false}, {"f", 210, false}, {"f", 500, false}} {
+		if got := o.Part(test.name)(test.value); got != test.want {
+			t.Errorf("%d in a part of %s: %v", test.value, test.name, got)
+		}
+	}
+}
