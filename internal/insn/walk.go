@@ -212,21 +212,24 @@ const (
 	Refused              // the kernel will not place a probe here
 )
 
-// Uprobe tells how the kernel treats a uprobe on the instruction. It refuses
-// LOCK and the segment prefixes other than FS and GS, and instructions that
-// user mode may not execute or that trap by themselves; it emulates pushes of
-// a register, no-operations, and relative jumps and calls.
+// Uprobe tells how the kernel treats a uprobe on the instruction, by what
+// Linux 6.18 answered for a probe on each opcode in turn. It refuses LOCK and
+// the segment prefixes other than FS and GS, what traps or touches devices by
+// itself, relative calls and jumps with an operand size, and vector
+// instructions whose opcode, taken for one of the one-byte map, would be
+// refused or does not exist there: vmovdqa among them. It emulates pushes of a
+// register, no-operations, and relative jumps and calls.
 func (in Insn) Uprobe() Step {
 	if in.Prefix&Lock != 0 || in.Seg != 0 && in.Seg < 0x40 {
 		return Refused
 	}
 	if in.Vex != NoVex {
+		if refusedOneByte(in.Op) {
+			return Refused
+		}
 		return Stepped
 	}
 	switch c := in.Class(); c {
-	case Int, HLT, CLI, STI, In, Out, Iret, Syscall, Sysret, Sysenter, Sysexit, UD2,
-		WBINVD, LTR, LIDT, LGDT, SIDT, SGDT, INVLPG, Swapgs, WRMSR, STAC, CLAC:
-		return Refused
 	case Nop:
 		if in.Op == 0x90 || in.Op == 0x1f {
 			return Emulated
@@ -236,11 +239,32 @@ func (in Insn) Uprobe() Step {
 			return Emulated
 		}
 	default:
-		if in.RelLen > 0 && (c == Call || c == Jmp || c.Conditional()) && in.Prefix&OpSize == 0 {
+		if in.RelLen > 0 && (c == Call || c == Jmp || c.Conditional()) {
+			if in.Prefix&OpSize != 0 {
+				return Refused
+			}
 			return Emulated
 		}
 	}
+	if in.Map == Map1 && in.bits64 && refusedOneByte(in.Op) {
+		return Refused
+	}
+	if c := in.Class(); in.Map == Map1 && (c == Int || c == Iret || c == HLT || c == CLI || c == STI || c == In || c == Out) {
+		return Refused
+	}
 	return Stepped
+}
+
+// refusedOneByte lists the opcodes of the one-byte map that 64-bit mode lacks
+// or user mode may not execute.
+func refusedOneByte(op byte) bool {
+	switch op {
+	case 0x06, 0x07, 0x0e, 0x16, 0x17, 0x1e, 0x1f, 0x27, 0x2f, 0x37, 0x3f, 0x60, 0x61, 0x62, 0x82, 0x9a, 0xd4, 0xd5, 0xd6, 0xea, // not there
+		0x6c, 0x6d, 0x6e, 0x6f, 0xe4, 0xe5, 0xe6, 0xe7, 0xec, 0xed, 0xee, 0xef, // in, out
+		0xcc, 0xcd, 0xce, 0xcf, 0xf1, 0xf4, 0xfa, 0xfb:
+		return true
+	}
+	return false
 }
 
 // Entry describes how a function begins.
