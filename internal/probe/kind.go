@@ -34,7 +34,8 @@ const (
 	// return value after them.
 	KindFentry
 	KindFexit
-	// KindTracepoint: a perf tracepoint; ctx is the event's record; arguments have Locs.
+	// KindTracepoint: a perf tracepoint; ctx is the event's record; arguments have
+	// Locs. argN is args[N].
 	KindTracepoint
 )
 
@@ -52,4 +53,13 @@ type Group struct {
 	NArgs int
 	// AttachTo names the function or tracepoint where the program's load needs it (fentry, fexit).
 	AttachTo string
+	// AttachBTF is the BTF number of the function named by AttachTo, AttachObj a
+	// descriptor of the module's BTF that it is of (0: vmlinux).
+	AttachBTF, AttachObj uint32
+	// AttachType is the expected attach type of the load where a kind has
+	// several: BPF_TRACE_KPROBE_MULTI and the like. 0: the plain one (perf event).
+	AttachType uint32
+	// Void marks a function without a return value: a KindFexit program has no
+	// ctx word for it.
+	Void bool
 }

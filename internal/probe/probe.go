@@ -26,6 +26,9 @@ type Probe struct {
 	Attr *Attributes
 	// Site is the provider's own data: what it needs to attach.
 	Site any
+	// NoArgs is set by the session before groups are formed: no clause reads an
+	// argument, so that a cheaper attachment without them will do.
+	NoArgs bool
 }
 
 // TypedArgs is Args, computed if need be.
@@ -55,6 +58,8 @@ const (
 	LocReg                  // the register at byte Off of the probe's pt_regs
 	LocMem                  // Size bytes at address (register at Off) + Disp; User address space
 	LocConst                // the constant Disp
+	LocCtxAddr              // the address of byte Off of the BPF context (arrays in tracepoint records)
+	LocCtxData              // the address of byte D+Disp of the context; D: low 16 bits of the u32 at Off
 )
 
 // Loc is a location; Size in bytes, Signed for sign extension.

@@ -186,23 +186,7 @@ func attachClock(prog *ebpf.Program, cpu int, period, cookie uint64) (io.Closer,
 	if err != nil {
 		return nil, os.NewSyscallError("perf_event_open", err)
 	}
-	// union bpf_attr for BPF_LINK_CREATE (include/uapi/linux/bpf.h), with
-	// perf_event.bpf_cookie; Linux 5.15.
-	create := struct {
-		prog, target, typ, flags uint32
-		cookie                   uint64
-	}{uint32(prog.FD()), uint32(ev), bpfPerfEvent, 0, cookie}
-	l, _, errno := unix.Syscall(unix.SYS_BPF, unix.BPF_LINK_CREATE, uintptr(unsafe.Pointer(&create)), unsafe.Sizeof(create))
-	if errno != 0 {
-		unix.Close(ev)
-		return nil, os.NewSyscallError("bpf link create", errno)
-	}
-	if err := unix.IoctlSetInt(ev, unix.PERF_EVENT_IOC_ENABLE, 0); err != nil {
-		unix.Close(int(l))
-		unix.Close(ev)
-		return nil, os.NewSyscallError("perf event enable", err)
-	}
-	return closers{fdCloser(l), fdCloser(ev)}, nil
+	return attachPerf(prog, ev, cookie)
 }
 
 // bpfPerfEvent is the attach type BPF_PERF_EVENT.

@@ -35,6 +35,15 @@ type Attachment struct {
 	// Attach makes the probes of the group fire into prog. The closer detaches
 	// them. It is nil for groups that are run by hand (BEGIN, END).
 	Attach func(prog *ebpf.Program) (io.Closer, error)
+	// Refused are the probes that Attach could not attach while others of the
+	// group were; it is to be read after Attach.
+	Refused []Refusal
+}
+
+// Refusal says why a probe was not attached.
+type Refusal struct {
+	Probe *probe.Probe
+	Err   error
 }
 
 // Probe IDs: every provider has a range, so that a probe has the same ID
@@ -43,11 +52,19 @@ const (
 	baseDtrace  = 1
 	baseSyscall = 10
 	baseProfile = 3000
+	baseSdt     = 10_000  // + number of the event, below 65536
+	baseRawtp   = 80_000  // + number of the event
+	baseBareTP  = 150_000 // + place among the tracepoints without an event
+	baseFbt     = 200_000 // + 2 * number in vmlinux's BTF, + 1 for return
+	baseFbtMore = 1_000_000
+	baseRawfbt  = 2_000_000
+	baseKinst   = 4_000_000
+	baseInstr   = 10_000_000
 )
 
 // All returns a fresh instance of every provider, in listing order.
 func All() []Provider {
-	return []Provider{newDtrace(), newProfile(), newSyscall()}
+	return []Provider{newDtrace(), newProfile(), newSyscall(), newSdt(), newRawtp()}
 }
 
 // closers closes all of them at once: many closings wait for a grace period
