@@ -871,7 +871,8 @@ func (c *Checker) assign(x *syntax.Assign) val {
 	if t := l.typ(); types.IsArray(t) || types.IsFunc(t) {
 		fail(pos, "D_OP_ARRFUN", "operator = may not be applied to operand of type \"%s\"", typeName(t))
 	}
-	if r.x == nil || !argCompat(r, l.typ()) {
+	// 0 frees a string variable.
+	if r.x == nil || !argCompat(r, l.typ()) && !(types.IsString(l.typ()) && r.isZero()) {
 		incompat(pos, l, syntax.Assign_, r)
 	}
 	c.writable(pos, l, "=")
@@ -1061,6 +1062,12 @@ func (c *Checker) compare(pos syntax.Pos, op syntax.Token, l, r val) val {
 		return value(fold(&Binary{E{types.TInt, pos}, op, conv(l.x, t), conv(r.x, t)}))
 	case types.IsStrCompat(lt) && types.IsStrCompat(rt) && (types.IsString(lt) || types.IsString(rt)):
 		return value(&Binary{E{types.TInt, pos}, op, toString(l.x), toString(r.x)})
+	}
+	// Subroutines give NULL where there is no string: an address compares with one.
+	if types.IsString(lt) && (r.isZero() || types.IsPointer(rt)) {
+		l, lt = value(conv(l.x, types.TCharPtr)), types.TCharPtr
+	} else if types.IsString(rt) && (l.isZero() || types.IsPointer(lt)) {
+		r, rt = value(conv(r.x, types.TCharPtr)), types.TCharPtr
 	}
 	if types.IsUser(lt) != types.IsUser(rt) && types.IsPointer(lt) && types.IsPointer(rt) {
 		rt = types.NewPointer(types.Elem(rt)) // addresses of either space are numbers
