@@ -145,7 +145,11 @@ func (f *fn) load(l lvalue) val {
 func (f *fn) store(l lvalue, v val) val {
 	switch {
 	case l.isVar && types.IsString(l.t):
-		i := dif.Ins{Op: dif.VarStr, Sym: l.sym, Temp: l.key, A: f.local(v), Size: int32(f.c.bound(l.t)), Comment: l.name}
+		r := f.local(v)
+		if v.null {
+			r = f.orEmpty(r)
+		}
+		i := dif.Ins{Op: dif.VarStr, Sym: l.sym, Temp: l.key, A: r, Size: int32(f.c.bound(l.t)), Comment: l.name}
 		if l.key != 0 {
 			i.Op = dif.DynStr
 		}
@@ -178,6 +182,16 @@ func (f *fn) store(l lvalue, v val) val {
 	i := dif.Ins{Op: dif.Store, A: l.addr, Imm: l.off, Size: int32(l.size), B: f.in(v)}
 	f.emit(i)
 	return v
+}
+
+// orEmpty replaces NULL by the empty string: what a variable holds of it.
+func (f *fn) orEmpty(r dif.Reg) dif.Reg {
+	d, set := f.reg(), f.label()
+	f.emit(dif.Ins{Op: dif.Mov, Dst: d, A: r})
+	f.emit(dif.Ins{Op: dif.Br, Cond: dif.NE, A: r, Target: set})
+	f.emit(dif.Ins{Op: dif.StrAddr, Dst: d, Sym: f.c.str("")})
+	f.place(set)
+	return d
 }
 
 // storeBytes copies a by-reference value into allocated memory.

@@ -327,8 +327,14 @@ func (c *Compiler) variable(v *check.Var) int32 {
 // sizeof is the size of a value of type t in memory: that of a string is its
 // bound.
 func (c *Compiler) sizeof(t types.Type) int {
-	if types.IsString(t) {
+	switch b, _ := types.Underlying(t).(*types.Basic); {
+	case b == nil:
+	case b.Kind == types.DString:
 		return c.bound(t)
+	case b.Kind == types.Stack:
+		return 8 * c.opt.StackFrames
+	case b.Kind == types.UStack:
+		return 8 + 8*c.opt.UStackFrames
 	}
 	return int(t.Size())
 }
@@ -374,5 +380,5 @@ func (c *Compiler) agg(a *check.Agg) int {
 // byRef reports types whose values are addresses in a register. Floating-point
 // numbers too wide for one are handled so as well.
 func byRef(t types.Type) bool {
-	return types.IsByRef(t) || types.IsFloat(t) && t.Size() > 8 || types.IsInteger(t) && t.Size() > 8
+	return types.IsByRef(t) || types.IsStack(t) || types.IsFloat(t) && t.Size() > 8 || types.IsInteger(t) && t.Size() > 8
 }

@@ -1,6 +1,8 @@
 package compile
 
 import (
+	"strconv"
+
 	"godtrace/internal/check"
 	"godtrace/internal/dif"
 	"godtrace/internal/syntax"
@@ -19,6 +21,9 @@ type val struct {
 	// user marks a copyinstr() that has not been done: the string is copied to
 	// where it is wanted, once.
 	user bool
+	// null marks strings that may be NULL (what strtok, strchr and their kin
+	// give where there is nothing): their address may be 0.
+	null bool
 }
 
 type valKind uint8
@@ -185,6 +190,8 @@ func (f *fn) value(e check.Expr) val {
 		return f.truth(e)
 	case *check.CondExpr:
 		return f.cond(e)
+	case *check.XlateStruct:
+		return f.xlate(e)
 	case *check.Assign:
 		return f.assign(e)
 	case *check.IncDec:
@@ -205,11 +212,30 @@ func (f *fn) value(e check.Expr) val {
 		return v
 	case *check.OpExpr:
 		return f.op(e.Op, e.Args)
-	case *check.StackExpr, *check.SymExpr:
-		f.fail("D_UNKNOWN", "the value of a stack or symbol function can only be printed or be an aggregation key")
+	case *check.StackExpr:
+		return f.stack(e)
+	case *check.SymExpr:
+		if symField(e.Kind).Size > 8 {
+			f.fail("D_UNKNOWN", "the value of %s( ) can only be printed or be an aggregation key", e.Kind)
+		}
+		return f.expr(e.X)
 	}
 	f.fail("D_UNKNOWN", "internal error: expression %T", e)
 	return val{}
+}
+
+// stack takes a stack as a value. Frames beyond those asked for are zero.
+func (f *fn) stack(e *check.StackExpr) val {
+	size := f.c.sizeof(e.T)
+	fl := f.stackField(e.Kind, e.Frames, e.StrSize)
+	t := f.temp(max(size, fl.Size), "stack")
+	f.emit(dif.Ins{Op: dif.TZero, Temp: t, Size: int32(size)})
+	i := dif.Ins{Op: dif.TStack, Temp: t, Size: int32(min(size, fl.Size))}
+	if fl.Kind == dif.FUStack {
+		i.Space = dif.SpaceUser
+	}
+	f.emit(i)
+	return inReg(f.tempAddr(t))
 }
 
 // bind evaluates X once, for a Let. Strings in user memory stay where they are:
@@ -245,7 +271,8 @@ func (f *fn) builtin(e *check.Builtin) val {
 	}
 	i.Dst = f.reg()
 	f.emit(i)
-	if e.ID == dif.BArgs && !byRef(e.T) {
+	if (e.ID == dif.BArgs || e.ID == dif.BArg) && !byRef(e.T) {
+		// The raw argument is a whole register, whatever its type.
 		return inReg(f.norm(i.Dst, e.T))
 	}
 	v := inReg(i.Dst)
@@ -305,9 +332,26 @@ func (f *fn) conv(e *check.Conv) val {
 		if v.kind == vBuiltin || v.user {
 			return inReg(f.local(v))
 		}
+		if ref, ok := e.X.(*check.VarRef); ok && types.IsString(ref.T) {
+			return inReg(f.orNull(v.reg))
+		}
 		return inReg(f.in(v))
 	}
 	return f.convert(v, from, to)
+}
+
+// orNull gives the address of a string variable as a pointer: NULL where the
+// string is empty. A variable never set, freed, or assigned the NULL of
+// strtok() holds no address but an empty string, and programs compare it with
+// NULL.
+func (f *fn) orNull(addr dif.Reg) dif.Reg {
+	d, c, set := f.reg(), f.reg(), f.label()
+	f.emit(dif.Ins{Op: dif.Load, Dst: c, A: addr, Size: 1})
+	f.emit(dif.Ins{Op: dif.Mov, Dst: d, A: addr})
+	f.emit(dif.Ins{Op: dif.Br, Cond: dif.NE, A: c, Target: set})
+	f.emit(dif.Ins{Op: dif.Imm, Dst: d})
+	f.place(set)
+	return d
 }
 
 // convert converts a scalar by C's rules.
@@ -672,7 +716,11 @@ func (f *fn) branchExecname(op syntax.Token, x, y val, want bool, l dif.Label) b
 			}
 		}
 		w = extend(w, n, false)
-		f.emit(dif.Ins{Op: dif.TLoad, Dst: r, Temp: t, Imm: int64(off), Size: int32(n)})
+		i := dif.Ins{Op: dif.TLoad, Dst: r, Temp: t, Imm: int64(off), Size: int32(n)}
+		if off == 0 {
+			i.Comment = strconv.Quote(s)
+		}
+		f.emit(i)
 		f.emit(f.rhs(dif.Ins{Op: dif.Br, Cond: dif.NE, A: r, Target: differ}, konst(w)))
 	}
 	if equal {
@@ -711,6 +759,7 @@ func (f *fn) cond(e *check.CondExpr) val {
 		case void:
 		case types.IsString(e.T):
 			out.bound = max(out.bound, v.bound)
+			out.null = out.null || v.null
 			f.set(d, inReg(f.local(v)))
 		case ref:
 			f.set(d, inReg(f.localMem(v, f.c.sizeof(e.T))))
@@ -728,6 +777,56 @@ func (f *fn) cond(e *check.CondExpr) val {
 		return val{}
 	}
 	return out
+}
+
+// xlate makes a translated struct in a temporary.
+func (f *fn) xlate(e *check.XlateStruct) val {
+	size := f.c.sizeof(e.T)
+	t := f.temp(size, "translated")
+	f.emit(dif.Ins{Op: dif.TZero, Temp: t, Size: int32(size)})
+	for _, m := range e.Fields {
+		v := f.expr(m.X)
+		mt := m.X.Type()
+		i := dif.Ins{Temp: t, Imm: m.Off}
+		switch {
+		case m.Bits > 0:
+			f.xlateBits(t, m, v)
+			continue
+		case types.IsString(mt) && v.kind == vBuiltin:
+			i.Op, i.Sym, i.Size, i.Comment = dif.TBuiltin, int32(v.id), int32(v.bound), builtinName(v.id)
+		case types.IsString(mt):
+			i.Op, i.A, i.Space, i.Size = dif.TStr, f.in(v), v.space, int32(v.bound)
+		case byRef(mt):
+			i.Op, i.A, i.Space, i.Size = dif.TMem, f.in(v), v.space, int32(f.c.sizeof(mt))
+		default:
+			n, _ := width(mt)
+			i.Op, i.A, i.Size = dif.TStore, f.in(v), int32(n)
+		}
+		i.Size = min(i.Size, int32(size)-int32(m.Off))
+		f.emit(i)
+	}
+	return inReg(f.tempAddr(t))
+}
+
+// xlateBits sets a bit-field of a translated struct, in the word of the
+// member's type that holds it.
+func (f *fn) xlateBits(t int32, m check.XlateField, v val) {
+	n := int64(max(m.X.Type().Size(), 1))
+	at := m.BitOff / (8 * n) * n
+	shift := m.BitOff - 8*at
+	if shift+m.Bits > 8*n {
+		f.fail("D_UNKNOWN", "bit-field spans more than one %d-byte word", n)
+	}
+	mask := int64(uint64(1)<<m.Bits - 1)
+	if m.Bits == 64 {
+		mask = -1
+	}
+	old, low, up, word := f.reg(), f.reg(), f.reg(), f.reg()
+	f.emit(dif.Ins{Op: dif.TLoad, Dst: old, Temp: t, Imm: at, Size: int32(n)})
+	f.emit(dif.Ins{Op: dif.And, Dst: low, A: f.in(v), Imm: mask})
+	f.emit(dif.Ins{Op: dif.Shl, Dst: up, A: low, Imm: shift})
+	f.emit(dif.Ins{Op: dif.Or, Dst: word, A: old, B: up})
+	f.emit(dif.Ins{Op: dif.TStore, Temp: t, Imm: at, Size: int32(n), A: word})
 }
 
 // unwrap takes conversions that change no address off e.
@@ -763,15 +862,54 @@ func (f *fn) call(e *check.Call) val {
 	args := make([]dif.Reg, len(e.Args))
 	for i, a := range e.Args {
 		v := f.expr(a)
-		if types.IsString(a.Type()) {
+		switch {
+		case types.IsString(a.Type()):
 			args[i] = f.local(v)
-		} else if byRef(a.Type()) {
+		case byRef(a.Type()):
 			args[i] = f.localMem(v, f.c.sizeof(a.Type()))
-		} else {
+		case types.IsUser(a.Type()):
+			args[i] = f.fromUser(e, i, v)
+		default:
 			args[i] = f.in(v)
 		}
 	}
 	return f.subr(e, args)
+}
+
+// fromUser is an argument that points into the traced process. Subroutines
+// that look at what is there get a copy; for copyin and its kin the address
+// is what is wanted.
+func (f *fn) fromUser(e *check.Call, i int, v val) dif.Reg {
+	n := 0
+	switch e.Sub {
+	case dif.SInetNtoa:
+		n = 4
+	case dif.SInetNtoa6:
+		n = 16
+	case dif.SInetNtop:
+		n = 4
+		if k, ok := e.Args[0].(*check.Const); !ok || k.Value != 2 {
+			n = 16
+		}
+	case dif.SLinkNtop:
+		n = 20
+		if k, ok := e.Args[0].(*check.Const); ok && k.Value == 1 {
+			n = 6
+		}
+	case dif.SBcopy:
+		k, ok := e.Args[2].(*check.Const)
+		if i != 0 {
+			break
+		}
+		if !ok {
+			f.fail("D_PROTO_ARG", "bcopy( ) from user memory needs a constant size; use copyinto( )")
+		}
+		n = int(k.Value)
+	}
+	if n == 0 {
+		return f.in(v)
+	}
+	return f.localMem(val{kind: vReg, reg: f.in(v), space: dif.SpaceUser}, n)
 }
 
 func (f *fn) subr(e *check.Call, args []dif.Reg) val {
@@ -781,6 +919,10 @@ func (f *fn) subr(e *check.Call, args []dif.Reg) val {
 		n := f.c.bound(e.T)
 		i.Temp, i.Size = f.temp(n, e.Sub.String()), int32(n)
 		v.bound = n
+		switch e.Sub {
+		case dif.SStrtok, dif.SStrchr, dif.SStrrchr, dif.SStrstr, dif.SJSON:
+			v.null = true
+		}
 	}
 	f.emit(i)
 	return v

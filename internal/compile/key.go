@@ -41,6 +41,8 @@ func (c *Compiler) keyField(t types.Type) dif.Field {
 	switch {
 	case types.IsString(t):
 		return dif.Field{Kind: dif.FString, Size: roundUp(c.bound(t), 8), Type: t}
+	case types.IsStack(t):
+		return stackValue(dif.Field{Size: c.sizeof(t), Type: t})
 	case byRef(t):
 		return dif.Field{Kind: dif.FBytes, Size: int(t.Size()), Type: t}
 	}
@@ -126,10 +128,15 @@ func (f *fn) storePart(t int32, p part) {
 		}
 	case dif.FBytes:
 		i.Op, i.A, i.Space = dif.TMem, f.in(p.v), p.v.space
-	case dif.FStack:
+	case dif.FStack, dif.FUStack:
+		if p.v.kind == vReg { // a variable's value
+			i.Op, i.A = dif.TMem, p.v.reg
+			break
+		}
 		i.Op = dif.TStack
-	case dif.FUStack:
-		i.Op, i.Space = dif.TStack, dif.SpaceUser
+		if p.fl.Kind == dif.FUStack {
+			i.Space = dif.SpaceUser
+		}
 	}
 	f.emit(i)
 }

@@ -57,6 +57,9 @@ func (f *fn) record(e check.Expr) dif.Field {
 		fl := f.field(dif.Field{Kind: dif.FString, Size: v.bound, Type: t})
 		f.emit(dif.Ins{Op: dif.RecStr, A: f.in(v), Space: v.space, Imm: int64(fl.Off), Size: int32(fl.Size)})
 		return fl
+	case types.IsStack(t):
+		fl := f.recordMem(v, f.c.sizeof(t), t)
+		return stackValue(fl)
 	case byRef(t):
 		return f.recordMem(v, f.c.sizeof(t), t)
 	case types.IsVoid(t) || types.IsDynamic(t) || v.kind == vNone:
@@ -64,6 +67,15 @@ func (f *fn) record(e check.Expr) dif.Field {
 	}
 	n, signed := width(t)
 	return f.recordInt(v, n, signed, t)
+}
+
+// stackValue describes a stack that was a variable's value.
+func stackValue(fl dif.Field) dif.Field {
+	fl.Kind, fl.Sym, fl.Frames = dif.FStack, dif.ActStack, fl.Size/8
+	if b, ok := types.Underlying(fl.Type).(*types.Basic); ok && b.Kind == types.UStack {
+		fl.Kind, fl.Sym, fl.Frames = dif.FUStack, dif.ActUStack, fl.Size/8-1
+	}
+	return fl
 }
 
 func (f *fn) recordInt(v val, n int, signed bool, t types.Type) dif.Field {
