@@ -88,6 +88,11 @@ func dtraceMain(argv []string, io stdio) int {
 		return usage(io.err)
 	}
 	if argv[1] == "--help" {
+		if len(argv) == 2 {
+			usage(io.out)
+			fmt.Fprintf(io.out, "\nMore: godtrace help %s\n", strings.Join(helpTopics(), " | "))
+			return exitOK
+		}
 		return helpMain(argv[1:], io)
 	}
 	words, err := getopt(argv[1:])
