@@ -111,16 +111,22 @@ func (e *env) LookupEnumerator(name string) (int64, types.Type, bool) {
 // LookupSymbol looks for a variable or function: its type in BTF, its
 // existence in kallsyms.
 func (e *env) LookupSymbol(module, name string) (types.Type, bool) {
+	if module == "kernel" {
+		module = symbol.Vmlinux
+	}
 	if set, err := e.btf(); err == nil {
 		if t := symbolType(set, module, name); t != nil {
 			return t, true
 		}
 	}
 	k, err := symbol.KernelSymbols()
-	if err != nil {
+	if err != nil || len(k.Named(module, name)) == 0 {
 		return nil, false
 	}
-	return nil, len(k.Named(module, name)) > 0
+	if set, err := e.btf(); err == nil && (module == "" || module == symbol.Vmlinux) {
+		return kernelVarType(set, name), true
+	}
+	return nil, true
 }
 
 func symbolType(set *btf.Set, module, name string) types.Type {
