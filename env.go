@@ -119,14 +119,19 @@ func (e *env) LookupSymbol(module, name string) (types.Type, bool) {
 			return t, true
 		}
 	}
+	var t types.Type
+	if set, err := e.btf(); err == nil && (module == "" || module == symbol.Vmlinux) {
+		t = kernelVarType(set, name)
+	}
 	k, err := symbol.KernelSymbols()
-	if err != nil || len(k.Named(module, name)) == 0 {
+	if err != nil {
 		return nil, false
 	}
-	if set, err := e.btf(); err == nil && (module == "" || module == symbol.Vmlinux) {
-		return kernelVarType(set, name), true
-	}
-	return nil, true
+	// A kernel without CONFIG_KALLSYMS_ALL lists no variables, so a program
+	// that names a known one is told so when it is loaded, not that the
+	// variable does not exist.
+	listsVars := len(k.Named(symbol.Vmlinux, "init_task")) > 0
+	return t, len(k.Named(module, name)) > 0 || t != nil && !listsVars
 }
 
 func symbolType(set *btf.Set, module, name string) types.Type {
