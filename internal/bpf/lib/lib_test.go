@@ -191,7 +191,8 @@ func newBench(t testing.TB, v Variant, r *Routine, dsize, ssize int, loops bool)
 	}
 	b.insns = len(code)
 	if b.prog, err = loadRaw(code, starts, v == BPFLoop); err != nil {
-		t.Errorf("%s, %s, size %d: %v", r.Func, v, ssize, err);return nil
+		t.Errorf("%s, %s, size %d: %v", r.Func, v, ssize, err)
+		return nil
 	}
 	t.Cleanup(func() { b.prog.Close() })
 	b.run(t)
@@ -302,7 +303,10 @@ func TestLoad(t *testing.T) {
 			var line strings.Builder
 			for _, size := range sizes {
 				b := newBench(t, v, r, size, size, false)
-				if b == nil { continue };info, err := b.prog.Info()
+				if b == nil {
+					continue
+				}
+				info, err := b.prog.Info()
 				if err != nil {
 					t.Fatal(err)
 				}

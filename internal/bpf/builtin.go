@@ -1,0 +1,560 @@
+package bpf
+
+import (
+	"fmt"
+
+	"godtrace/internal/btf"
+	"godtrace/internal/dif"
+	"godtrace/internal/probe"
+)
+
+// Offsets in struct pt_regs of x86-64, arch/x86/include/asm/ptrace.h.
+const (
+	regBP, regBX     = 32, 40
+	regR10           = 56
+	regR9, regR8     = 64, 72
+	regAX, regCX     = 80, 88
+	regDX, regSI     = 96, 104
+	regDI, regOrigAX = 112, 120
+	regIP, regCS     = 128, 136
+	regSP            = 152
+	numRegs          = 21
+)
+
+// userCS32 is the code segment of 32-bit user code.
+const userCS32 = 0x23
+
+var (
+	sysArgs   = [6]int{regDI, regSI, regDX, regR10, regR8, regR9}
+	sysArgs32 = [6]int{regBX, regCX, regDX, regSI, regDI, regBP}
+	callArgs  = [6]int{regDI, regSI, regDX, regCX, regR8, regR9}
+)
+
+// offset is the offset of a member of a kernel struct.
+func (p *plan) offset(in *dif.Ins, tag, path string) (int, error) {
+	if p.cfg.Types == nil {
+		set, err := btf.Kernel()
+		if err != nil {
+			return 0, errNoBTF(err)
+		}
+		p.cfg.Types = set.VMLinux
+	}
+	off, err := p.cfg.Types.MemberOffset(tag, path)
+	if err != nil {
+		return 0, fmt.Errorf("line %d: struct %s.%s: %w", in.Line, tag, path, err)
+	}
+	return int(off), nil
+}
+
+// taskWalk puts the value at the end of a chain of members into r0, beginning
+// at the current task: kernel types are followed by plain loads, which read
+// zero where a pointer is bad. The last member has n bytes.
+func (f *fn) taskWalk(in *dif.Ins, n int, chain ...string) {
+	c := f.c
+	c.call(fnCurrentTaskBTF)
+	end := c.newLabel()
+	for i, m := range chain {
+		var tag, path string
+		for k := range m {
+			if m[k] == '.' {
+				tag, path = m[:k], m[k+1:]
+				break
+			}
+		}
+		off, err := f.p.offset(in, tag, path)
+		if err != nil {
+			f.err = err
+			return
+		}
+		if i == len(chain)-1 {
+			c.load(n, r0, r0, off)
+			break
+		}
+		c.load(8, r0, r0, off)
+		c.jmpImm(jEQ, r0, 0, end)
+	}
+	c.place(end)
+	c.opaque(r0)
+}
+
+func (f *fn) unsupported(in *dif.Ins, what, why string) {
+	if f.err == nil {
+		f.err = &UnsupportedError{int(in.Line), what, why}
+	}
+}
+
+func (f *fn) builtin(in *dif.Ins) {
+	c := f.c
+	switch id := dif.BuiltinID(in.Sym); id {
+	case dif.BArg:
+		f.arg(int(f.index(in)), r0)
+	case dif.BArgs:
+		f.typedArg(in, int(in.Imm))
+	case dif.BCPU:
+		c.call(fnCPU)
+	case dif.BCurThread:
+		c.call(fnCurrentTask)
+	case dif.BEpid:
+		if e := f.probeOf(); e != nil {
+			c.imm(r0, int64(e.Epid+f.in.pos))
+			break
+		}
+		f.tableTo(r0, f.p.epidTab, 4, 0)
+		if f.in.pos > 0 {
+			c.aluImm(opAdd, r0, int32(f.in.pos))
+		}
+	case dif.BId:
+		if e := f.probeOf(); e != nil {
+			c.imm(r0, int64(e.Probe.ID))
+			break
+		}
+		f.tableTo(r0, f.p.idTab, 4, 0)
+	case dif.BErrno:
+		c.imm(r0, 0)
+		if f.gp.g.Kind == probe.KindSysExit && !f.inError {
+			none := c.newLabel()
+			c.load(8, r1, f.machine(pCtx, r1), 8)
+			c.neg(r1)
+			c.jmpImm(jEQ, r1, 0, none)
+			c.jmpImm(jGT, r1, 4095, none)
+			c.mov(r0, r1)
+			c.place(none)
+			c.opaque(r0)
+		}
+	case dif.BPid:
+		c.call(fnPidTgid)
+		c.aluImm(opRsh, r0, 32)
+	case dif.BTid:
+		c.call(fnPidTgid)
+		c.mov32(r0, r0)
+	case dif.BUid:
+		c.call(fnUidGid)
+		c.mov32(r0, r0)
+	case dif.BGid:
+		c.call(fnUidGid)
+		c.aluImm(opRsh, r0, 32)
+	case dif.BPpid:
+		f.taskWalk(in, 4, "task_struct.real_parent", "task_struct.tgid")
+	case dif.BTimestamp:
+		f.time(r0)
+	case dif.BWallTimestamp:
+		// CLOCK_TAI needs no lock and no offset that user space keeps up to
+		// date; the leap seconds between it and UTC are constant in a session.
+		c.call(fnKtimeTAI)
+		c.mapValue(r1, f.p.data, offTAI)
+		c.load(8, r1, r1, 0)
+		c.alu(opSub, r0, r1)
+	case dif.BVTimestamp:
+		// What the scheduler has charged so far, and what it has not yet.
+		f.taskWalk(in, 8, "task_struct.se.exec_start")
+		c.store(8, fp, buf2Off, r0)
+		f.taskWalk(in, 8, "task_struct.se.sum_exec_runtime")
+		c.store(8, fp, bufOff, r0)
+		c.call(fnKtimeNS)
+		c.load(8, r1, fp, buf2Off)
+		c.alu(opSub, r0, r1)
+		// exec_start is on the scheduler's clock, which may be a little
+		// ahead: a negative difference is none.
+		c.mov(r1, r0)
+		c.aluImm(opArsh, r1, 63)
+		c.aluImm(opXor, r1, -1)
+		c.alu(opAnd, r0, r1)
+		c.load(8, r1, fp, bufOff)
+		c.alu(opAdd, r0, r1)
+	case dif.BCgroup:
+		c.call(fnCgroupID)
+	case dif.BUregs:
+		i := f.index(in)
+		if i < 0 || i >= numRegs {
+			c.imm(r0, 0)
+			break
+		}
+		c.call(fnCurrentTaskBTF)
+		c.mov(r1, r0)
+		c.call(fnTaskPtRegs)
+		c.load(8, r0, r0, 8*int(i))
+	case dif.BRegs:
+		i := f.index(in)
+		if i < 0 || i >= numRegs || !f.hasRegs() {
+			c.imm(r0, 0)
+			break
+		}
+		c.load(8, r0, f.machine(pCtx, r1), 8*int(i))
+	case dif.BCaller:
+		f.callerFrame(in, 0)
+	case dif.BUCaller:
+		f.callerFrame(in, 256)
+	default:
+		f.unsupported(in, fmt.Sprintf("built-in variable %d", id), "")
+	}
+	f.put(in.Dst, r0)
+}
+
+// index is the constant index of an array-like built-in.
+func (f *fn) index(in *dif.Ins) int64 {
+	k, ok := f.operand(in)
+	if !ok {
+		f.unsupported(in, "an index that is not constant", "")
+	}
+	return k
+}
+
+// hasRegs reports whether the context is struct pt_regs.
+func (f *fn) hasRegs() bool {
+	switch f.gp.g.Kind {
+	case probe.KindPerf, probe.KindUprobe, probe.KindUretprobe, probe.KindKprobe, probe.KindKretprobe:
+		return !f.inError
+	}
+	return false
+}
+
+// callerFrame is the return address of the function the probe is in: the
+// second frame of the stack.
+func (f *fn) callerFrame(in *dif.Ins, flags int64) {
+	c := f.c
+	none := c.newLabel()
+	c.mov(r1, f.machine(pCtx, r1))
+	c.addr(r2, fp, buf2Off)
+	c.imm(r3, 16)
+	c.imm(r4, flags|f.skip(flags))
+	c.call(fnGetStack)
+	c.mov(r1, r0)
+	c.imm(r0, 0)
+	c.jmpImm(jSLT, r1, 16, none)
+	c.load(8, r0, fp, bufOff)
+	c.place(none)
+	c.opaque(r0)
+}
+
+// skip is how many of the innermost kernel frames belong to the tracing itself.
+func (f *fn) skip(flags int64) int64 {
+	if flags != 0 {
+		return 0
+	}
+	return 0
+}
+
+// arg puts argument n into r.
+func (f *fn) arg(n int, r reg) {
+	c := f.c
+	ctx := func() reg { return f.machine(pCtx, r1) }
+	zero := func() { c.imm(r, 0) }
+	if f.inError {
+		if n > 5 {
+			zero()
+			return
+		}
+		c.load(8, r, f.machine(pScratch, r1), scrArgs+8*n)
+		return
+	}
+	switch f.gp.g.Kind {
+	case probe.KindSysEnter:
+		if n >= 6 {
+			zero()
+			return
+		}
+		regs := f.machine(pRegs, r1)
+		if f.gp.compatLen == 0 {
+			c.load(8, r, regs, sysArgs[n])
+			return
+		}
+		narrow, done := c.newLabel(), c.newLabel()
+		c.load(8, r2, regs, regCS)
+		c.jmpImm(jEQ, r2, userCS32, narrow)
+		c.load(8, r, regs, sysArgs[n])
+		c.jmp(done)
+		c.place(narrow)
+		c.load(4, r, regs, sysArgs32[n])
+		c.place(done)
+	case probe.KindSysExit:
+		if n >= 2 {
+			zero()
+			return
+		}
+		c.load(8, r, ctx(), 8)
+	case probe.KindRawTP:
+		if words := f.gp.g.NArgs; n >= 12 || words > 0 && n >= words {
+			zero()
+			return
+		}
+		c.load(8, r, ctx(), 8*n)
+	case probe.KindFentry:
+		if n >= f.gp.g.NArgs {
+			zero()
+			return
+		}
+		c.load(8, r, ctx(), 8*n)
+		c.opaque(r)
+	case probe.KindFexit:
+		if n != 1 {
+			zero()
+			return
+		}
+		c.load(8, r, ctx(), 8*f.gp.g.NArgs)
+		c.opaque(r)
+	case probe.KindPerf:
+		if n >= 2 {
+			zero()
+			return
+		}
+		// The PC goes to arg0 in the kernel, to arg1 in a process.
+		x := ctx()
+		done := c.newLabel()
+		c.load(8, r2, x, regCS)
+		c.load(8, r3, x, regIP)
+		c.aluImm(opAnd, r2, 3)
+		c.mov(r, r3)
+		op := uint8(jEQ)
+		if n == 1 {
+			op = jNE
+		}
+		c.jmpImm(op, r2, 0, done)
+		c.imm(r, 0)
+		c.place(done)
+		c.opaque(r)
+	case probe.KindUprobe, probe.KindKprobe:
+		if n < 6 {
+			c.load(8, r, ctx(), callArgs[n])
+			return
+		}
+		helper := int32(fnProbeReadUser)
+		if f.gp.g.Kind == probe.KindKprobe {
+			helper = fnProbeReadKernel
+		}
+		c.load(8, r3, ctx(), regSP)
+		c.aluImm(opAdd, r3, int32(8*(n-5)))
+		c.addr(r1, fp, bufOff)
+		c.imm(r2, 8)
+		c.call(helper) // on failure the buffer is zero
+		c.load(8, r, fp, bufOff)
+	case probe.KindUretprobe:
+		switch n {
+		case 0: // offset of the return instruction, where the program sits on it
+			c.mov(r1, ctx())
+			c.call(fnAttachCookie)
+			c.mov(r, r0)
+			c.aluImm(opRsh, r, 32)
+		case 1:
+			c.load(8, r, ctx(), regAX)
+		default:
+			zero()
+		}
+	case probe.KindKretprobe:
+		if n == 1 {
+			c.load(8, r, ctx(), regAX)
+			return
+		}
+		zero()
+	default:
+		zero()
+	}
+}
+
+// typedArg puts the native value of args[i] into r0. Probes of one program may
+// have it in different places (USDT): then the probe's index decides.
+func (f *fn) typedArg(in *dif.Ins, i int) {
+	c := f.c
+	type place struct {
+		loc  probe.Loc
+		from int
+	}
+	of := func(e *Enabled) (place, bool) {
+		args := e.Probe.TypedArgs()
+		if i >= len(args) {
+			return place{}, false
+		}
+		if l := args[i].Loc; l != nil {
+			return place{*l, -1}, true
+		}
+		return place{from: args[i].From}, true
+	}
+	emit := func(pl place) {
+		if pl.from >= 0 {
+			f.arg(pl.from, r0)
+			return
+		}
+		f.location(in, &pl.loc)
+	}
+	if f.inError {
+		f.arg(i, r0)
+		return
+	}
+	var all []*Enabled
+	for _, e := range f.gp.enabled {
+		for _, cl := range e.Clauses {
+			if cl == f.cl {
+				all = append(all, e)
+				break
+			}
+		}
+	}
+	var places []place
+	where := map[place][]*Enabled{}
+	for _, e := range all {
+		pl, ok := of(e)
+		if !ok {
+			f.unsupported(in, fmt.Sprintf("args[%d] of %s", i, e.Probe.Desc), "the probe has fewer arguments")
+			return
+		}
+		if where[pl] == nil {
+			places = append(places, pl)
+		}
+		where[pl] = append(where[pl], e)
+	}
+	if len(places) == 0 {
+		c.imm(r0, 0)
+		return
+	}
+	// The place most probes share is the one that needs no test.
+	most := 0
+	for k, pl := range places {
+		if len(where[pl]) > len(where[places[most]]) {
+			most = k
+		}
+	}
+	done := c.newLabel()
+	var bodies []func()
+	if len(places) > 1 {
+		f.probeTo(r2)
+		for k, pl := range places {
+			if k == most {
+				continue
+			}
+			l := c.newLabel()
+			for _, e := range where[pl] {
+				c.jmpImm(jEQ, r2, int32(e.Index), l)
+			}
+			bodies = append(bodies, func() {
+				c.place(l)
+				emit(pl)
+				c.jmp(done)
+			})
+		}
+	}
+	emit(places[most])
+	if len(bodies) > 0 {
+		c.jmp(done)
+	}
+	for _, b := range bodies {
+		b()
+	}
+	c.place(done)
+	c.opaque(r0)
+}
+
+// location puts the value at a place into r0.
+func (f *fn) location(in *dif.Ins, l *probe.Loc) {
+	c := f.c
+	switch l.Kind {
+	case probe.LocArg:
+		f.arg(int(l.Off), r0)
+	case probe.LocConst:
+		c.imm(r0, l.Disp)
+		c.opaque(r0)
+		return
+	case probe.LocCtx, probe.LocReg:
+		n := l.Size
+		if n == 0 {
+			n = 8
+		}
+		if l.Kind == probe.LocReg {
+			c.load(8, r0, f.machine(pCtx, r1), int(l.Off))
+		} else {
+			c.load(n, r0, f.machine(pCtx, r1), int(l.Off))
+		}
+	case probe.LocMem:
+		n := l.Size
+		if n == 0 {
+			n = 8
+		}
+		c.load(8, r3, f.machine(pCtx, r1), int(l.Off))
+		if l.Disp != 0 {
+			c.imm(r0, l.Disp)
+			c.alu(opAdd, r3, r0)
+		}
+		c.addr(r1, fp, bufOff)
+		c.imm(r2, int64(n))
+		c.call(fnProbeReadUser) // on failure the buffer is zero
+		c.load(n, r0, fp, bufOff)
+	default:
+		f.unsupported(in, "this kind of argument", "")
+		return
+	}
+	switch n := l.Size; {
+	case n == 0 || n >= 8:
+	case l.Signed:
+		f.signExtend(r0, n)
+	case n == 4:
+		c.mov32(r0, r0)
+	default:
+		c.aluImm(opAnd, r0, 1<<(8*n)-1)
+	}
+}
+
+// commLen is TASK_COMM_LEN.
+const commLen = 16
+
+// strBuiltin puts a string built-in at a place of Size bytes.
+func (f *fn) strBuiltin(in *dif.Ins, ptr func(reg), mem func(tmp reg) (reg, int)) {
+	c := f.c
+	n := int(in.Size)
+	switch id := dif.BuiltinID(in.Sym); id {
+	case dif.BExecname:
+		if in.Pad && n > commLen {
+			b, off := mem(r1)
+			f.zero(b, off+commLen, n-commLen)
+		}
+		ptr(r1)
+		c.imm(r2, int64(min(n, commLen)))
+		c.call(fnComm)
+	case dif.BProbeProv, dif.BProbeMod, dif.BProbeFunc, dif.BProbeName:
+		part := int(id - dif.BProbeProv)
+		if e := f.probeOf(); e != nil {
+			d := &e.Probe.Desc
+			b, off := mem(r1)
+			f.constStr(b, off, [4]string{d.Provider, d.Module, d.Func, d.Name}[part], n, in.Pad)
+			return
+		}
+		if in.Pad {
+			b, off := mem(r1)
+			f.zero(b, off, n)
+		}
+		f.tableTo(r3, f.p.txtTable, 16, 4*part)
+		c.mapValue(r1, f.p.ro, 0)
+		c.opaque(r1)
+		c.alu(opAdd, r3, r1)
+		ptr(r1)
+		c.imm(r2, int64(n))
+		c.call(fnProbeReadKernStr)
+	case dif.BZonename:
+		b, off := mem(r1)
+		f.constStr(b, off, "global", n, in.Pad)
+	case dif.BRoot:
+		b, off := mem(r1)
+		f.constStr(b, off, "/", n, in.Pad)
+	default:
+		f.unsupported(in, fmt.Sprintf("string built-in %d", id), "")
+	}
+}
+
+// stack puts stack frames at a place of Size bytes.
+func (f *fn) stack(in *dif.Ins, ptr func(r reg, off int)) {
+	c := f.c
+	n := int(in.Size)
+	off, flags := 0, int64(0)
+	if in.Space == dif.SpaceUser {
+		c.call(fnPidTgid)
+		c.aluImm(opRsh, r0, 32)
+		ptr(r1, 0)
+		c.store(8, r1, 0, r0)
+		off, flags, n = 8, 256, n-8
+	}
+	if n < 8 {
+		return
+	}
+	ptr(r2, off)
+	c.mov(r1, f.machine(pCtx, r1))
+	c.imm(r3, int64(n&^7))
+	c.imm(r4, flags|f.skip(flags))
+	c.call(fnGetStack) // fills what is left, or everything on failure, with zeroes
+}

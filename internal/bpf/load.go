@@ -1,0 +1,658 @@
+package bpf
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
+
+	"godtrace/internal/btf"
+	"godtrace/internal/dif"
+	"godtrace/internal/probe"
+	"godtrace/internal/ring"
+)
+
+// Load makes the maps and loads one program for each group. Nothing fires yet:
+// the activity is WarmUp. Errors that are the D program's are *TooComplexError
+// or *UnsupportedError; what the kernel lacks is a type with FeatureMissing.
+func Load(cfg Config) (*Runtime, error) {
+	ncpu, err := ebpf.PossibleCPU()
+	if err != nil {
+		return nil, err
+	}
+	p, err := newPlan(&cfg, ncpu)
+	if err != nil {
+		return nil, err
+	}
+	r := &Runtime{cfg: cfg, ncpu: ncpu, plan: p}
+	p.cfg = &r.cfg
+	if err := r.makeMaps(); err != nil {
+		r.Close()
+		return nil, err
+	}
+	r.progs = make([]*ebpf.Program, len(p.groups))
+	r.insns = make([]int, len(p.groups))
+	for i, gp := range p.groups {
+		if err := r.loadGroup(i, gp); err != nil {
+			r.Close()
+			return nil, err
+		}
+	}
+	return r, nil
+}
+
+// valueLimit is the largest array value: before 6.12 the kernel's largest
+// kmalloc.
+func (p *plan) valueLimit() int64 {
+	if p.release < 6<<8|12 {
+		return 4 << 20
+	}
+	return 0
+}
+
+const hashOverhead = 48 // bytes of the kernel for each element
+
+func (r *Runtime) makeMaps() error {
+	p := r.plan
+	mk := func(name string, typ uint32, key, val, entries int, flags uint32) (*bpfMap, error) {
+		m, err := newMap(r.cfg.Trace, name, typ, key, val, entries, flags, 0, 0)
+		if m != nil {
+			r.maps = append(r.maps, m)
+		}
+		return m, err
+	}
+	var err error
+	if p.data, err = mk("data", mapArray, 4, p.dataSize, 1, flagMmapable); err != nil {
+		return err
+	}
+	if len(p.roData) > 8 {
+		if p.ro, err = mk("const", mapArray, 4, align(len(p.roData), 8), 1, flagRdonlyProg); err != nil {
+			return err
+		}
+		if err := p.ro.setFrozen(append(p.roData, make([]byte, 8)...)[:align(len(p.roData), 8)]); err != nil {
+			return err
+		}
+	}
+	if p.needScratch {
+		if p.scratch, err = mk("scratch", mapArray, 4, p.scratchSize, p.ncpu*levels, 0); err != nil {
+			return err
+		}
+	}
+	rings := func(name string, size int64, overwrite bool, need bool) (*bpfMap, *ring.Set, ring.Geometry, error) {
+		if !need {
+			s, err := ring.NewSet(nil, 0, ring.Geometry{Size: 8}, false)
+			return nil, s, ring.Geometry{}, err
+		}
+		geo := ring.Fit(size, int64(p.largest), p.valueLimit())
+		m, err := mk(name, mapArray, 4, int(geo.Stride), p.ncpu, flagMmapable)
+		for errors.Is(err, unix.E2BIG) && geo.Size > 4096 {
+			geo = ring.Fit(geo.Size/2, int64(p.largest), 0)
+			m, err = mk(name, mapArray, 4, int(geo.Stride), p.ncpu, flagMmapable)
+		}
+		if err != nil {
+			return nil, nil, geo, err
+		}
+		s, err := ring.NewSet(m.mem, p.ncpu, geo, overwrite)
+		return m, s, geo, err
+	}
+	defSize := func(n, def int64) int64 {
+		if n > 0 {
+			return n
+		}
+		return def
+	}
+	p.ring, r.rings, p.ringGeo, err = rings("records", defSize(r.cfg.BufSize, 4<<20), r.cfg.BufPolicy == BufRing, p.needRing)
+	if err != nil {
+		return err
+	}
+	p.specRing, r.spec, p.specGeo, err = rings("spec", defSize(r.cfg.SpecSize, 4<<20), false, p.needSpec)
+	if err != nil {
+		return err
+	}
+	if p.scalarSize > 0 {
+		if p.scalars, err = mk("aggs", mapArray, 4, align(p.scalarSize, 64), 2*p.ncpu, flagMmapable); err != nil {
+			return err
+		}
+	}
+	hashes := 0
+	for i := range p.forms {
+		if p.forms[i].kind == formHash {
+			hashes++
+		}
+	}
+	for i := range p.forms {
+		fm := &p.forms[i]
+		switch fm.kind {
+		case formProbe:
+			fm.m, err = mk(fmt.Sprintf("agg%d", i), mapArray, 4, fm.size(), 2*p.ncpu*p.nprobes(), flagMmapable)
+		case formHash:
+			key := 8 + align(p.obj.Forms[i].KeySize, 8)
+			size := defSize(r.cfg.AggSize, 4<<20) / int64(hashes)
+			n := min(size*int64(p.ncpu)/int64(key+fm.size()+hashOverhead), size/64)
+			fm.m, err = mk(fmt.Sprintf("agg%d", i), mapHash, key, fm.size(), int(max(n, 1)), 0)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if p.storageSize > 8 || p.selfDyn() {
+		fd, err := loadStorageBTF(p.storageSize)
+		if err != nil {
+			return err
+		}
+		p.storage, err = newMap(r.cfg.Trace, "self", mapTaskStorage, 4, p.storageSize, 0, flagNoPrealloc, fd, 3)
+		unix.Close(fd)
+		if err != nil {
+			if errors.Is(err, unix.E2BIG) {
+				return &TooComplexError{Reason: fmt.Sprintf("thread-local variables of %d bytes; the kernel keeps at most 64 KB", p.storageSize)}
+			}
+			return err
+		}
+		r.maps = append(r.maps, p.storage)
+	}
+	dyns := 0
+	for i := range p.vars {
+		if p.vars[i].used && p.obj.Vars[i].Keys != nil {
+			dyns++
+		}
+	}
+	for i, v := range p.obj.Vars {
+		vp := &p.vars[i]
+		if !vp.used || v.Keys == nil {
+			continue
+		}
+		key := vp.prefix + align(v.KeySize, 8)
+		n := defSize(r.cfg.DynVarSize, 1<<20) / int64(dyns) / int64(key+vp.slot+hashOverhead)
+		vp.dyn, err = mk("var_"+v.Name, mapHash, key, vp.slot, int(max(n, 1)), 0)
+		if err != nil {
+			return err
+		}
+	}
+	if p.needTAI {
+		// ADJ_NANO etc. unset: a query. The clocks are read side by side; the
+		// offset is whole seconds.
+		var tai, real unix.Timespec
+		unix.ClockGettime(unix.CLOCK_TAI, &tai)
+		unix.ClockGettime(unix.CLOCK_REALTIME, &real)
+		d := time.Duration(tai.Nano() - real.Nano()).Round(time.Second)
+		r.word(offTAI).Store(uint64(d))
+	}
+	return nil
+}
+
+func (p *plan) selfDyn() bool {
+	for i, v := range p.obj.Vars {
+		if p.vars[i].used && v.Class == dif.Self && v.Keys != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// Program and attach types, numbered in the kernel's include/uapi/linux/bpf.h.
+const (
+	progKprobe        = 2
+	progTracepoint    = 5
+	progPerfEvent     = 7
+	progRawTracepoint = 17
+	progTracing       = 26
+
+	attachFentry      = 24
+	attachFexit       = 25
+	attachUprobeMulti = 48
+
+	flagSleepable = 1 << 4
+)
+
+func (p *plan) spec(g *probe.Group) (progSpec, error) {
+	var s progSpec
+	switch g.Kind {
+	case probe.KindManual, probe.KindSysEnter, probe.KindSysExit, probe.KindRawTP:
+		s.typ = progRawTracepoint
+	case probe.KindPerf:
+		s.typ = progPerfEvent
+	case probe.KindUprobe, probe.KindUretprobe:
+		s.typ = progKprobe
+		if p.release >= 6<<8|6 {
+			s.attachType = attachUprobeMulti
+		}
+		if g.AttachType != 0 {
+			s.attachType = g.AttachType
+		}
+	case probe.KindKprobe, probe.KindKretprobe:
+		s.typ = progKprobe
+		s.attachType = g.AttachType
+	case probe.KindTracepoint:
+		s.typ = progTracepoint
+	case probe.KindFentry, probe.KindFexit:
+		s.typ = progTracing
+		s.attachType = attachFentry
+		if g.Kind == probe.KindFexit {
+			s.attachType = attachFexit
+		}
+		set, err := btf.Kernel()
+		if err != nil {
+			return s, errNoBTF(err)
+		}
+		defer set.Close()
+		id, ok := set.VMLinux.FuncID(g.AttachTo)
+		if !ok {
+			return s, fmt.Errorf("group %s: function %s is not in the kernel's BTF", g.Name, g.AttachTo)
+		}
+		s.btfID = uint32(id)
+	default:
+		return s, fmt.Errorf("group %s: kind %d is unknown", g.Name, g.Kind)
+	}
+	if g.Sleepable {
+		s.flags |= flagSleepable
+	}
+	return s, nil
+}
+
+func (r *Runtime) loadGroup(i int, gp *groupPlan) error {
+	c := &code{}
+	if err := r.plan.program(c, gp); err != nil {
+		return err
+	}
+	if err := c.link(); err != nil {
+		return err
+	}
+	if r.cfg.Dump != nil {
+		r.cfg.Dump(gp.g.Name, c.listing())
+	}
+	s, err := r.plan.spec(gp.g)
+	if err != nil {
+		return err
+	}
+	start := time.Now()
+	fd, err := loadProg(gp.g.Name, s, c)
+	if r.cfg.Trace != nil {
+		r.cfg.Trace("program %s: type %d, %d instructions: %v, %d µs", gp.g.Name, s.typ, len(c.ins), result(err), time.Since(start).Microseconds())
+	}
+	if err != nil {
+		return err
+	}
+	r.insns[i] = len(c.ins)
+	r.progs[i], err = ebpf.NewProgramFromFD(fd)
+	if err != nil {
+		return err
+	}
+	runtime.SetFinalizer(r.progs[i], nil)
+	return nil
+}
+
+// program writes a group's program: main, the clauses, the fault routine.
+func (p *plan) program(c *code, gp *groupPlan) error {
+	gp.faultLabel = c.newLabel()
+	m := &mainFn{p: p, gp: gp, c: c}
+	m.emit()
+	for _, s := range m.subs {
+		c.place(s.entry)
+		if err := p.subprogram(c, s); err != nil {
+			return err
+		}
+	}
+	if !gp.canFault {
+		return nil
+	}
+	for _, e := range gp.errors {
+		e.entry = c.newLabel()
+	}
+	p.faultRoutine(c, gp, gp.errors)
+	for _, e := range gp.errors {
+		c.place(e.entry)
+		if err := p.subprogram(c, &sub{fns: []*fn{e}}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sub is a subprogram: one clause, or, where there are more clauses than
+// subprograms, several in a row.
+type sub struct {
+	fns   []*fn
+	entry label
+}
+
+func (p *plan) subprogram(c *code, s *sub) error {
+	if len(s.fns) > 1 {
+		for i := range 4 {
+			c.store(8, fp, packOff-8*i, r1+reg(i))
+		}
+	}
+	for _, f := range s.fns {
+		if len(s.fns) > 1 {
+			for i := range 4 {
+				c.load(8, r1+reg(i), fp, packOff-8*i)
+			}
+		}
+		f.emit(c)
+		if f.err != nil {
+			return f.err
+		}
+	}
+	c.line = 0
+	c.imm(r0, 0)
+	c.exit()
+	return nil
+}
+
+// packOff is where a subprogram of several clauses keeps its arguments.
+const packOff = -24
+
+// mainFn is the part of a program that decides whether and for which probe it
+// fires. It keeps the context in r6, the probe's index in r7, the scratch level
+// in r8 and, in system calls, the user's registers in r9.
+type mainFn struct {
+	p     *plan
+	gp    *groupPlan
+	c     *code
+	subs  []*sub
+	entry map[*instance]*sub
+}
+
+func (m *mainFn) emit() {
+	p, gp, c := m.p, m.gp, m.c
+	out := c.newLabel()
+	c.mov(r6, r1)
+	m.activity(out)
+	if p.cfg.CPU >= 0 && gp.g.Kind != probe.KindManual {
+		c.call(fnCPU)
+		c.jmpImm(jNE, r0, int32(p.cfg.CPU), out)
+	}
+	dispatch := m.dispatch(out)
+	release := out
+	if gp.g.Sleepable {
+		m.enterSleeper()
+	}
+	if gp.needScratch {
+		release = c.newLabel()
+		m.claim(out)
+	} else {
+		c.imm(r8, 0)
+	}
+	if !gp.needProbe {
+		c.imm(r7, 0)
+	}
+	if !gp.sys() {
+		c.imm(r9, 0)
+	}
+	if gp.needThis && p.thisSize > 0 {
+		for off := 0; off < p.thisSize; off += 8 {
+			c.storeImm(8, r8, scrThis+off, 0)
+		}
+	}
+	m.pack()
+	if len(gp.sets) == 1 || !dispatch {
+		m.calls(gp.sets[0], release)
+	} else {
+		m.choose(0, len(gp.sets), release)
+	}
+	if gp.needScratch {
+		c.place(release)
+		c.storeImm(8, r8, scrBusy, 0)
+	}
+	if gp.g.Sleepable {
+		m.leaveSleeper(out)
+	} else {
+		c.place(out)
+	}
+	c.imm(r0, 0)
+	c.exit()
+}
+
+// activity leaves unless the session is in the state in which the group fires.
+func (m *mainFn) activity(out label) {
+	c := m.c
+	want := Active
+	if m.gp.g.Kind == probe.KindManual {
+		want = WarmUp
+		if m.gp.g.Probes[0].Desc.Name == "END" {
+			want = Draining
+		}
+	}
+	c.mapValue(r1, m.p.data, offActivity)
+	c.load(4, r1, r1, 0)
+	c.jmpImm(jNE, r1, int32(want), out)
+}
+
+// dispatch finds the probe's index (r7) and the number of its set of clauses
+// (r0, kept in the frame), and reports whether there is a choice of sets.
+func (m *mainFn) dispatch(out label) bool {
+	p, gp, c := m.p, m.gp, m.c
+	g := gp.g
+	if gp.sys() {
+		c.call(fnCurrentTaskBTF)
+		c.mov(r1, r0)
+		c.call(fnTaskPtRegs)
+		c.mov(r9, r0)
+	}
+	if g.Keys == nil {
+		return false
+	}
+	switch {
+	case gp.sys():
+		wide, have := c.newLabel(), c.newLabel()
+		if g.Kind == probe.KindSysEnter {
+			c.load(8, r2, r6, 8)
+		} else {
+			c.load(4, r2, r9, regOrigAX)
+		}
+		c.load(8, r1, r9, regCS)
+		c.jmpImm(jNE, r1, userCS32, wide)
+		if gp.compatLen == 0 {
+			c.jmp(out)
+		} else {
+			c.jmpImm(jGE, r2, int32(gp.compatLen), out)
+			c.aluImm(opAdd, r2, int32(gp.tableLen))
+			c.jmp(have)
+		}
+		c.place(wide)
+		if gp.tableLen == 0 {
+			c.jmp(out)
+		} else {
+			c.jmpImm(jGE, r2, int32(gp.tableLen), out)
+		}
+		if gp.compatLen > 0 {
+			c.place(have)
+		}
+	case gp.tableLen == 0 && !gp.identity, gp.identity && !gp.needProbe:
+		// One probe, or nothing asks which it is.
+		return false
+	default:
+		c.mov(r1, r6)
+		c.call(fnAttachCookie)
+		if g.Kind == probe.KindUretprobe {
+			c.mov32(r0, r0)
+		}
+		if gp.identity {
+			c.jmpImm(jGE, r0, int32(p.nprobes()), out)
+			c.mov(r7, r0)
+			return false
+		}
+		c.jmpImm(jGE, r0, int32(gp.tableLen), out)
+		c.mov(r2, r0)
+	}
+	c.aluImm(opLsh, r2, 3)
+	c.mapValue(r1, p.ro, gp.table)
+	c.alu(opAdd, r1, r2)
+	c.load(8, r0, r1, 0)
+	c.jmpImm(jEQ, r0, 0, out)
+	if gp.needProbe {
+		c.mov32(r7, r0)
+		c.aluImm(opSub, r7, 1)
+		c.jmpImm(jGE, r7, int32(p.nprobes()), out)
+	}
+	if len(gp.sets) == 1 {
+		return false
+	}
+	c.aluImm(opRsh, r0, 32)
+	c.store(8, fp, setOff, r0)
+	return true
+}
+
+// The frame of main.
+const (
+	keyOff     = -8
+	setOff     = -16
+	sleeperOff = -24
+)
+
+// preemptible reports whether another firing that is not nested in this one
+// may run on the CPU before it ends.
+func (m *mainFn) preemptible() bool {
+	switch m.gp.g.Kind {
+	case probe.KindUprobe, probe.KindUretprobe, probe.KindFentry, probe.KindFexit:
+		return true
+	case probe.KindRawTP, probe.KindSysEnter, probe.KindSysExit, probe.KindKprobe, probe.KindKretprobe:
+		// Since 7.0 tracepoints no longer disable preemption.
+		return m.p.release >= 7<<8
+	}
+	return false
+}
+
+// claim takes a scratch level of this CPU. Where firings nest strictly, what
+// interrupts between the load and the store has given its level back by then.
+func (m *mainFn) claim(out label) {
+	p, c := m.p, m.c
+	got, none := c.newLabel(), c.newLabel()
+	c.call(fnCPU)
+	c.aluImm(opMul, r0, levels)
+	c.store(4, fp, keyOff, r0)
+	for level := range levels {
+		next := c.newLabel()
+		if level > 0 {
+			c.load(4, r0, fp, keyOff)
+			c.aluImm(opAdd, r0, 1)
+			c.store(4, fp, keyOff, r0)
+		}
+		c.mapPtr(r1, p.scratch)
+		c.addr(r2, fp, keyOff)
+		c.call(fnMapLookup)
+		c.jmpImm(jEQ, r0, 0, none)
+		if m.preemptible() {
+			c.imm(r1, 1)
+			c.atomic(atXchg, r0, scrBusy, r1)
+			c.jmpImm(jEQ, r1, 0, got)
+		} else {
+			c.load(8, r1, r0, scrBusy)
+			c.jmpImm(jNE, r1, 0, next)
+			c.storeImm(8, r0, scrBusy, 1)
+			c.jmp(got)
+		}
+		c.place(next)
+	}
+	c.place(none)
+	drop(c, p, dropNested)
+	c.jmp(out)
+	c.place(got)
+	c.mov(r8, r0)
+}
+
+// pack arranges the clauses into subprograms.
+func (m *mainFn) pack() {
+	m.entry = map[*instance]*sub{}
+	for _, in := range m.gp.instances {
+		s := &sub{fns: []*fn{in.fn}, entry: m.c.newLabel()}
+		m.subs = append(m.subs, s)
+		m.entry[in] = s
+	}
+}
+
+// calls runs a set of clauses in order. A clause that calls exit() ends the
+// firing, as does an exit() elsewhere meanwhile.
+func (m *mainFn) calls(set []*instance, end label) {
+	c := m.c
+	for i, in := range set {
+		c.mov(r1, r6)
+		c.mov(r2, r8)
+		c.mov(r3, r7)
+		c.mov(r4, r9)
+		c.callSub(m.entry[in].entry)
+		if i+1 < len(set) && exits(in.cl) {
+			m.activity(end)
+		}
+	}
+}
+
+func exits(cl *dif.Clause) bool {
+	for i := range cl.Code {
+		if in := &cl.Code[i]; in.Op == dif.Act && dif.ActOp(in.Sym) == dif.OpExit {
+			return true
+		}
+	}
+	return false
+}
+
+// choose runs the set whose number is in the frame, of those from lo to hi.
+func (m *mainFn) choose(lo, hi int, end label) {
+	c := m.c
+	if hi-lo == 1 {
+		m.calls(m.gp.sets[lo], end)
+		c.jmp(end)
+		return
+	}
+	mid := (lo + hi) / 2
+	upper := c.newLabel()
+	c.load(8, r0, fp, setOff)
+	c.jmpImm(jGE, r0, int32(mid), upper)
+	m.choose(lo, mid, end)
+	c.place(upper)
+	m.choose(mid, hi, end)
+}
+
+// enterSleeper and leaveSleeper count sleepable firings, which a grace period
+// does not wait for, in the epoch they began in.
+func (m *mainFn) enterSleeper() {
+	p, c := m.p, m.c
+	c.call(fnCPU)
+	c.mapValue(r1, p.data, offEpochKey)
+	c.load(8, r1, r1, 0)
+	c.aluImm(opRsh, r1, 13)
+	c.aluImm(opAnd, r1, 8)
+	c.aluImm(opAnd, r0, int32(p.cpuSlots()-1))
+	c.aluImm(opMul, r0, dropStride)
+	c.mapValue(r2, p.data, offDrops+sleepers)
+	c.alu(opAdd, r2, r0)
+	c.alu(opAdd, r2, r1)
+	c.imm(r1, 1)
+	c.atomic(atAdd, r2, 0, r1)
+	c.store(8, fp, sleeperOff, r2)
+}
+
+func (m *mainFn) leaveSleeper(out label) {
+	c := m.c
+	c.load(8, r2, fp, sleeperOff)
+	c.imm(r1, -1)
+	c.atomic(atAdd, r2, 0, r1)
+	c.place(out)
+}
+
+// waitSleepers waits until no sleepable firing of the epoch before the present
+// one is left.
+func (r *Runtime) waitSleepers() error {
+	some := false
+	for _, gp := range r.plan.groups {
+		some = some || gp.g.Sleepable
+	}
+	if !some {
+		return nil
+	}
+	old := int(r.epoch^1) * 8
+	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(time.Millisecond) {
+		busy := uint64(0)
+		for cpu := range r.ncpu {
+			busy += r.word(offDrops + cpu*dropStride + sleepers + old).Load()
+		}
+		if busy == 0 {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return errors.New("a firing in a sleepable probe does not end")
+		}
+	}
+}

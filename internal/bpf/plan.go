@@ -1,0 +1,633 @@
+package bpf
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"godtrace/internal/agg"
+	"godtrace/internal/dif"
+	"godtrace/internal/probe"
+	"godtrace/internal/ring"
+)
+
+// The value of the map "data", one mapped array element of everything the
+// programs and the session share: control words, counters of each CPU, states
+// of speculations, global variables, zeroes.
+const (
+	offActivity = 0  // u32 Activity, then s32 argument of exit()
+	offEpochIdx = 8  // u64: epoch*ncpu
+	offEpochKey = 16 // u64: epoch<<16
+	offThreads  = 24 // u64: threads numbered so far
+	offTAI      = 32 // s64: CLOCK_TAI - CLOCK_REALTIME, ns
+	offDrops    = 128
+
+	dropStride       = 128 // a line for each CPU
+	dropAgg          = 0
+	dropNested       = 8
+	dropDynamic      = 16
+	dropSpecBusy     = 24
+	dropSpecUnavail  = 32
+	dropErrorInError = 40
+	sleepers         = 64 // two words: sleepable firings now running, by epoch
+)
+
+// States of a speculation.
+const (
+	specFree = iota
+	specActive
+	specCommitting
+	specDiscarding
+)
+
+// The first bytes of a scratch level.
+const (
+	scrBusy  = 0  // u64: taken
+	scrArgs  = 8  // six u64: arg0… of ERROR
+	scrAlloc = 56 // u64: bytes alloca'd
+	scrThis  = 64
+)
+
+// levels is how deep firings may nest on a CPU before they are dropped: task,
+// soft interrupt, interrupt, NMI.
+const levels = 4
+
+// maxSubprogs is below the kernel's 256 for main, fault and library routines.
+const maxSubprogs = 200
+
+// plan is everything decided before a map is made or an instruction emitted.
+type plan struct {
+	cfg     *Config
+	obj     *dif.Object
+	ncpu    int
+	release int // kernel version, major<<8|minor
+	hasErr  bool
+
+	data, ro, scratch, scalars, ring, specRing, storage *bpfMap
+
+	groups []*groupPlan
+	forms  []formPlan
+	vars   []varPlan
+
+	// map data
+	specOff, nspec    int
+	zeroOff, zeroSize int
+	dataSize          int
+	// task storage
+	storageSize int
+	// scratch level
+	thisSize                  int
+	tempOff                   int // temps and spilled registers of the clauses, on top of one another
+	allocOff                  int
+	allocSize                 int
+	scratchSize               int
+	needScratch, asynchronous bool
+	// scalars
+	scalarSize int
+	// constants
+	roData   []byte
+	strOff   []int
+	strs     interner
+	numTable int // u32 string numbers, four of each probe; 0: not needed
+	txtTable int // u32 offsets of the texts, likewise
+	epidTab  int // u32 first EPID of each probe
+	idTab    int // u32 ID of each probe
+	// records
+	largest    int
+	needRing   bool
+	needSpec   bool
+	needTAI    bool
+	needStrBuf bool
+	strBufOff  int
+	ringGeo    ring.Geometry
+	specGeo    ring.Geometry
+}
+
+type interner struct {
+	list []string
+	num  map[string]uint32
+}
+
+func (in *interner) of(s string) uint32 {
+	if n, ok := in.num[s]; ok {
+		return n
+	}
+	if in.num == nil {
+		in.num = map[string]uint32{}
+	}
+	n := uint32(len(in.list))
+	in.num[s] = n
+	in.list = append(in.list, s)
+	return n
+}
+
+// formKind is how the values of an aggregation form are kept.
+type formKind uint8
+
+const (
+	formUnused formKind = iota
+	formScalar          // no key: part of an element of the map scalars
+	formProbe           // key made of the probe's name: array by epoch, CPU and probe
+	formHash
+)
+
+type formPlan struct {
+	kind  formKind
+	spec  agg.Spec
+	words int
+	touch bool // one word more says that the value exists: all its words may be zero
+	off   int  // formScalar
+	m     *bpfMap
+}
+
+func (f *formPlan) size() int {
+	if f.touch {
+		return 8 * (f.words + 1)
+	}
+	return 8 * f.words
+}
+
+type varPlan struct {
+	used   bool
+	off    int // in data, the thread's storage, or the this area
+	dyn    *bpfMap
+	prefix int // bytes before the tuple: 8 for the thread's number
+	slot   int // bytes of a value
+}
+
+// instance is a clause as part of a program.
+type instance struct {
+	cl  *dif.Clause
+	pos int // in its enabling's clauses, for the EPID
+	fn  *fn
+}
+
+// groupPlan is one program to be.
+type groupPlan struct {
+	g         *probe.Group
+	index     int
+	enabled   []*Enabled // by place in g.Probes
+	sets      [][]*instance
+	setOf     []int // by place in g.Probes
+	instances []*instance
+	single    bool // one probe: its index is a constant
+	identity  bool // the cookie is the probe's index
+	table     int  // offset in ro of the dispatch table, u64 set<<32 | index+1
+	tableLen  int
+	compat    int // the same for 32-bit system calls
+	compatLen int
+
+	needProbe   bool
+	needScratch bool
+	needThis    bool
+	canFault    bool
+
+	errors     []*fn // the clauses of ERROR, as compiled into this program
+	faultLabel label
+}
+
+func align(n, a int) int { return (n + a - 1) &^ (a - 1) }
+
+func newPlan(cfg *Config, ncpu int) (*plan, error) {
+	p := &plan{cfg: cfg, obj: cfg.Object, ncpu: ncpu, release: kernelRelease(), hasErr: cfg.Error != nil && len(cfg.Error.Clauses) > 0}
+	if p.obj == nil {
+		p.obj = &dif.Object{StrSize: 256}
+	}
+	p.roData = make([]byte, 8)
+	p.forms = make([]formPlan, len(p.obj.Forms))
+	p.vars = make([]varPlan, len(p.obj.Vars))
+	of := make(map[*probe.Probe]*Enabled, len(cfg.Enabled))
+	for _, e := range cfg.Enabled {
+		of[e.Probe] = e
+	}
+	for i, g := range cfg.Groups {
+		gp := &groupPlan{g: g, index: i, single: len(g.Probes) == 1}
+		if g.Kind != probe.KindManual {
+			p.asynchronous = true
+		}
+		if g.Keys != nil && len(g.Keys) != len(g.Probes) {
+			return nil, fmt.Errorf("group %s: %d probes, %d keys", g.Name, len(g.Probes), len(g.Keys))
+		}
+		if g.Keys == nil && len(g.Probes) != 1 {
+			return nil, fmt.Errorf("group %s: %d probes and no keys to tell them apart", g.Name, len(g.Probes))
+		}
+		for _, pr := range g.Probes {
+			e := of[pr]
+			if e == nil {
+				return nil, fmt.Errorf("group %s: probe %s is not enabled", g.Name, pr.Desc)
+			}
+			gp.enabled = append(gp.enabled, e)
+		}
+		p.sets(gp)
+		p.groups = append(p.groups, gp)
+	}
+	if err := p.scan(); err != nil {
+		return nil, err
+	}
+	p.layout()
+	for _, gp := range p.groups {
+		if err := p.prepare(gp); err != nil {
+			return nil, err
+		}
+	}
+	p.finish()
+	for _, gp := range p.groups {
+		if err := p.dispatch(gp); err != nil {
+			return nil, err
+		}
+	}
+	return p, nil
+}
+
+// sets finds the different lists of clauses among the probes of a group.
+func (p *plan) sets(gp *groupPlan) {
+	type key struct {
+		cl  *dif.Clause
+		pos int
+	}
+	have := map[key]*instance{}
+	bySet := map[string]int{}
+	for _, e := range gp.enabled {
+		var sig []byte
+		var set []*instance
+		for pos, cl := range e.Clauses {
+			k := key{cl: cl}
+			if p.hasErr || usesEpid(cl) {
+				k.pos = pos
+			}
+			in := have[k]
+			if in == nil {
+				in = &instance{cl: cl, pos: pos}
+				have[k] = in
+				gp.instances = append(gp.instances, in)
+			}
+			set = append(set, in)
+			sig = binary.LittleEndian.AppendUint32(sig, uint32(cl.ID))
+			sig = binary.LittleEndian.AppendUint32(sig, uint32(k.pos))
+		}
+		n, ok := bySet[string(sig)]
+		if !ok {
+			n = len(gp.sets)
+			bySet[string(sig)] = n
+			gp.sets = append(gp.sets, set)
+		}
+		gp.setOf = append(gp.setOf, n)
+	}
+}
+
+func usesEpid(cl *dif.Clause) bool {
+	for i := range cl.Code {
+		if in := &cl.Code[i]; in.Op == dif.Builtin && dif.BuiltinID(in.Sym) == dif.BEpid {
+			return true
+		}
+	}
+	return false
+}
+
+// errorClauses are the clauses of dtrace:::ERROR.
+func (p *plan) errorClauses() []*dif.Clause {
+	if !p.hasErr {
+		return nil
+	}
+	return p.cfg.Error.Clauses
+}
+
+// clauses calls f for every clause that is part of a program.
+func (p *plan) clauses(f func(cl *dif.Clause)) {
+	seen := map[*dif.Clause]bool{}
+	visit := func(cl *dif.Clause) {
+		if !seen[cl] {
+			seen[cl] = true
+			f(cl)
+		}
+	}
+	for _, gp := range p.groups {
+		for _, in := range gp.instances {
+			visit(in.cl)
+		}
+	}
+	for _, cl := range p.errorClauses() {
+		visit(cl)
+	}
+}
+
+// scan finds out what the clauses use.
+func (p *plan) scan() error {
+	var err error
+	needNum, needTxt, needEpid, needID := false, false, p.hasErr, false
+	p.clauses(func(cl *dif.Clause) {
+		for i := range cl.Code {
+			in := &cl.Code[i]
+			switch in.Op {
+			case dif.VarGet, dif.VarSet, dif.VarAddr, dif.VarStr, dif.VarMem, dif.TVar,
+				dif.DynGet, dif.DynSet, dif.DynAddr, dif.DynStr, dif.DynMem, dif.DynDel:
+				p.vars[in.Sym].used = true
+				p.zeroSize = max(p.zeroSize, p.obj.Vars[in.Sym].Size)
+			case dif.AggUpdate:
+				f := &p.forms[in.Sym]
+				form := p.obj.Forms[in.Sym]
+				f.spec = p.obj.Aggs[form.Agg].Spec
+				f.words = f.spec.Words()
+				f.touch = f.touch || f.spec.Func == agg.Sum || f.spec.Func.IsHistogram() && (in.B != 0 || in.Imm != 0)
+				f.kind = formHash
+				if len(form.Keys) == 0 {
+					f.kind = formScalar
+				} else if probeKeys(form) {
+					f.kind = formProbe
+				}
+			case dif.RecBegin:
+				p.needRing = true
+				if in.A != 0 {
+					p.needSpec = true
+				}
+				p.largest = max(p.largest, dif.HdrSize+p.obj.Records[in.Sym].Size+8)
+			case dif.TProbeStr:
+				needNum = true
+			case dif.TBuiltin, dif.RecBuiltin:
+				switch dif.BuiltinID(in.Sym) {
+				case dif.BProbeProv, dif.BProbeMod, dif.BProbeFunc, dif.BProbeName:
+					needTxt = true
+				}
+			case dif.Builtin:
+				switch dif.BuiltinID(in.Sym) {
+				case dif.BEpid:
+					needEpid = true
+				case dif.BId:
+					needID = true
+				case dif.BWallTimestamp:
+					p.needTAI = true
+				}
+			case dif.Call:
+				switch dif.Subr(in.Sym) {
+				case dif.SStrlen, dif.SStrcmp:
+					p.needStrBuf = true
+				case dif.SSpeculation:
+					p.needSpec = true
+				case dif.SAlloca, dif.SCopyin:
+					p.allocSize = int(p.cfg.ScratchSize)
+					if p.allocSize <= 0 {
+						p.allocSize = 256
+					}
+					p.allocSize = align(p.allocSize, 8)
+				}
+			}
+			if canFault(in) {
+				p.needRing = true
+				p.largest = max(p.largest, dif.HdrSize+24+8)
+			}
+		}
+	})
+	if p.largest > 0xfff8 {
+		return &TooComplexError{Reason: fmt.Sprintf("a record of %d bytes, the most is %d", p.largest-dif.HdrSize-8, 0xfff8-dif.HdrSize-8)}
+	}
+	// Constants. Offset 0 of the map is never a string or table.
+	p.strOff = make([]int, len(p.obj.Strings))
+	for i, s := range p.obj.Strings {
+		p.strOff[i] = len(p.roData)
+		p.roData = append(p.roData, s...)
+		p.roData = append(p.roData, make([]byte, 8-len(s)%8)...)
+	}
+	n := 0
+	for _, e := range p.cfg.Enabled {
+		n = max(n, e.Index+1)
+	}
+	if p.hasErr {
+		n = max(n, p.cfg.Error.Index+1)
+	}
+	all := p.cfg.Enabled
+	if p.hasErr {
+		all = append(all[:len(all):len(all)], p.cfg.Error)
+	}
+	table := func(width int, f func(e *Enabled, i int) uint32) int {
+		off := len(p.roData)
+		p.roData = append(p.roData, make([]byte, align(4*width*n, 8))...)
+		for _, e := range all {
+			for i := range width {
+				v := f(e, i)
+				binary.LittleEndian.PutUint32(p.roData[off+4*(width*e.Index+i):], v)
+			}
+		}
+		return off
+	}
+	part := func(e *Enabled, i int) string {
+		d := &e.Probe.Desc
+		return [4]string{d.Provider, d.Module, d.Func, d.Name}[i]
+	}
+	for _, e := range all {
+		for i := range 4 {
+			p.strs.of(part(e, i))
+		}
+	}
+	if needNum {
+		p.numTable = table(4, func(e *Enabled, i int) uint32 { return p.strs.of(part(e, i)) })
+	}
+	if needTxt {
+		at := make([]uint32, len(p.strs.list))
+		for i, s := range p.strs.list {
+			at[i] = uint32(len(p.roData))
+			p.roData = append(p.roData, s...)
+			p.roData = append(p.roData, make([]byte, 8-len(s)%8)...)
+		}
+		p.txtTable = table(4, func(e *Enabled, i int) uint32 { return at[p.strs.of(part(e, i))] })
+	}
+	if needEpid {
+		p.epidTab = table(1, func(e *Enabled, _ int) uint32 { return uint32(e.Epid) })
+	}
+	if needID {
+		p.idTab = table(1, func(e *Enabled, _ int) uint32 { return uint32(e.Probe.ID) })
+	}
+	return err
+}
+
+// probeKeys reports whether a form's key is a function of the probe alone.
+func probeKeys(f *dif.AggForm) bool {
+	for _, k := range f.Keys {
+		if k.Kind != dif.FProbe {
+			return false
+		}
+	}
+	return true
+}
+
+// nprobes is the number of probe indexes.
+func (p *plan) nprobes() int {
+	n := 0
+	for _, e := range p.cfg.Enabled {
+		n = max(n, e.Index+1)
+	}
+	if p.hasErr {
+		n = max(n, p.cfg.Error.Index+1)
+	}
+	return n
+}
+
+// maxProbeArray is the most memory of an aggregation that is an array by probe.
+const maxProbeArray = 16 << 20
+
+// layout places the variables and aggregations.
+func (p *plan) layout() {
+	off := offDrops + p.cpuSlots()*dropStride
+	p.nspec = 0
+	if p.needSpec {
+		p.nspec = max(p.cfg.NSpec, 1)
+		p.specOff = off
+		off += 8 * (p.nspec + 1)
+	}
+	p.storageSize = 8
+	for i, v := range p.obj.Vars {
+		vp := &p.vars[i]
+		if !vp.used {
+			continue
+		}
+		vp.slot = 8
+		if v.ByRef {
+			vp.slot = align(v.Size, 8)
+		}
+		if v.Keys != nil {
+			if v.Class == dif.Self {
+				vp.prefix = 8
+			}
+			continue
+		}
+		switch v.Class {
+		case dif.Global:
+			vp.off = off
+			off += vp.slot
+		case dif.Self:
+			vp.off = p.storageSize
+			p.storageSize += vp.slot
+		case dif.This:
+			vp.off = scrThis + p.thisSize
+			p.thisSize += vp.slot
+		}
+	}
+	for i := range p.forms {
+		f := &p.forms[i]
+		if f.kind == formProbe && 2*p.ncpu*p.nprobes()*f.size() > maxProbeArray {
+			f.kind = formHash
+		}
+		switch f.kind {
+		case formScalar:
+			f.off = p.scalarSize
+			p.scalarSize += f.size()
+		case formHash:
+			p.zeroSize = max(p.zeroSize, f.size())
+		}
+	}
+	p.zeroSize = align(max(p.zeroSize, 64), 8)
+	p.zeroOff = off
+	p.dataSize = off + p.zeroSize
+	p.tempOff = scrThis + p.thisSize
+	if p.needStrBuf {
+		p.strBufOff = p.tempOff
+		p.tempOff += 2 * align(p.strSize(), 8)
+	}
+}
+
+// strSize is the option strsize.
+func (p *plan) strSize() int {
+	if p.obj.StrSize > 0 {
+		return p.obj.StrSize
+	}
+	return 256
+}
+
+// cpuSlots is the number of CPUs rounded up to a power of two, so that a mask
+// bounds the CPU number for the verifier.
+func (p *plan) cpuSlots() int {
+	n := 1
+	for n < p.ncpu {
+		n *= 2
+	}
+	return n
+}
+
+// prepare allocates registers and memory for the clauses of a group.
+func (p *plan) prepare(gp *groupPlan) error {
+	for _, in := range gp.instances {
+		f, err := newFn(p, gp, in, false)
+		if err != nil {
+			return err
+		}
+		in.fn = f
+		gp.take(f)
+		p.allocOff = max(p.allocOff, p.tempOff+f.scratchUse)
+	}
+	if gp.canFault && p.hasErr {
+		for pos, cl := range p.errorClauses() {
+			f, err := newFn(p, gp, &instance{cl: cl, pos: pos}, true)
+			if err != nil {
+				return err
+			}
+			gp.take(f)
+			gp.errors = append(gp.errors, f)
+			p.allocOff = max(p.allocOff, p.tempOff+f.scratchUse)
+		}
+		gp.needScratch = true
+		gp.needProbe = true
+	}
+	if len(gp.sets) == 1 && gp.single {
+		gp.needProbe = false
+	}
+	p.needScratch = p.needScratch || gp.needScratch
+	return nil
+}
+
+func (gp *groupPlan) take(f *fn) {
+	gp.canFault = gp.canFault || f.canFault
+	gp.needProbe = gp.needProbe || f.used[pProbe]
+	gp.needScratch = gp.needScratch || f.used[pScratch]
+	gp.needThis = gp.needThis || f.usesThis
+}
+
+// finish sizes the scratch level. Helpers write at an offset they compute, of
+// at most the bytes left: the verifier sees offset and length apart, so the
+// level ends in as much slack as either can be.
+func (p *plan) finish() {
+	p.allocOff = align(max(p.allocOff, p.tempOff), 8)
+	slack := max(p.allocSize, p.obj.StrSize)
+	p.scratchSize = align(p.allocOff+p.allocSize+slack, 64)
+}
+
+// dispatch makes the tables from which a firing learns its probe.
+func (p *plan) dispatch(gp *groupPlan) error {
+	if gp.g.Keys == nil {
+		return nil
+	}
+	const compatBit = 1 << 32
+	sys := gp.g.Kind == probe.KindSysEnter || gp.g.Kind == probe.KindSysExit
+	if !sys {
+		gp.identity = len(gp.sets) == 1
+		for i, k := range gp.g.Keys {
+			if k != uint64(gp.enabled[i].Index) {
+				gp.identity = false
+			}
+		}
+		if gp.identity || len(gp.g.Keys) == 1 && gp.g.Keys[0] == 0 {
+			return nil
+		}
+	}
+	for _, k := range gp.g.Keys {
+		n := &gp.tableLen
+		if sys && k&compatBit != 0 {
+			n = &gp.compatLen
+			k &^= compatBit
+		}
+		if k >= 1<<20 {
+			return fmt.Errorf("group %s: key %d is too large for a table", gp.g.Name, k)
+		}
+		*n = max(*n, int(k)+1)
+	}
+	gp.table = len(p.roData)
+	gp.compat = gp.table + 8*gp.tableLen
+	p.roData = append(p.roData, make([]byte, 8*(gp.tableLen+gp.compatLen))...)
+	for i, k := range gp.g.Keys {
+		off := gp.table
+		if sys && k&compatBit != 0 {
+			off = gp.compat
+			k &^= compatBit
+		}
+		v := uint64(gp.setOf[i])<<32 | uint64(gp.enabled[i].Index+1)
+		binary.LittleEndian.PutUint64(p.roData[off+8*int(k):], v)
+	}
+	return nil
+}

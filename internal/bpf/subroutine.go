@@ -1,0 +1,550 @@
+package bpf
+
+import (
+	"fmt"
+
+	"godtrace/internal/dif"
+)
+
+// Subroutines that take a few instructions are written out here; the others
+// are routines of the library.
+
+func (f *fn) subroutine(in *dif.Ins) {
+	c := f.c
+	arg := func(i int) dif.Reg {
+		if i < len(in.Args) {
+			return in.Args[i]
+		}
+		return 0
+	}
+	switch s := dif.Subr(in.Sym); s {
+	case dif.SAlloca:
+		f.alloca(in, arg(0))
+		f.put(in.Dst, r0)
+	case dif.SCopyin:
+		f.alloca(in, arg(1))
+		f.copyAlloc(in, arg(0), arg(1), true, func() { c.load(8, r1, fp, buf2Off) })
+		c.load(8, r0, fp, buf2Off)
+		f.put(in.Dst, r0)
+	case dif.SCopyinto:
+		f.copyAlloc(in, arg(0), arg(1), true, func() { f.getTo(arg(2), r1) })
+	case dif.SBcopy:
+		f.copyAlloc(in, arg(0), arg(2), false, func() { f.getTo(arg(1), r1) })
+	case dif.SCopyinstr:
+		f.copyinstr(in, arg(0), arg(1))
+	case dif.SStrlen:
+		// A probe read of the string into the clause's temporary counts it.
+		f.strlen(in, arg(0))
+	case dif.SStrcmp:
+		f.strcmp(in, arg(0), arg(1))
+	case dif.SStrjoin:
+		f.strjoin(in, arg(0), arg(1))
+	case dif.SHtons, dif.SNtohs:
+		f.swap(in, arg(0), 16)
+	case dif.SHtonl, dif.SNtohl:
+		f.swap(in, arg(0), 32)
+	case dif.SHtonll, dif.SNtohll:
+		f.swap(in, arg(0), 64)
+	case dif.SRand:
+		c.call(fnPrandom)
+		f.put(in.Dst, r0)
+	case dif.SGetmajor: // dev_t of the kernel: 12 bits of major over 20 of minor
+		f.getTo(arg(0), r0)
+		c.aluImm(opRsh, r0, 20)
+		f.put(in.Dst, r0)
+	case dif.SGetminor:
+		f.getTo(arg(0), r0)
+		c.aluImm(opAnd, r0, 1<<20-1)
+		f.put(in.Dst, r0)
+	case dif.SSpeculation:
+		f.speculation()
+		f.put(in.Dst, r0)
+	case dif.SProgenyof:
+		f.progenyof(in, arg(0))
+		f.put(in.Dst, r0)
+	default:
+		f.unsupported(in, fmt.Sprintf("subroutine %d", s), "not yet written for eBPF")
+	}
+}
+
+func (f *fn) swap(in *dif.Ins, v dif.Reg, bits int32) {
+	f.getTo(v, r0)
+	f.c.bswap(r0, bits)
+	f.put(in.Dst, r0)
+}
+
+// alloca takes n bytes of the firing's scratch: the address is left in r0 and
+// in the frame's second buffer.
+func (f *fn) alloca(in *dif.Ins, n dif.Reg) {
+	c := f.c
+	none := f.fault(dif.FltNoScratch, 0, 0)
+	f.getTo(n, r1)
+	c.jmpImm(jGT, r1, int32(f.p.allocSize), none)
+	s := f.machine(pScratch, r2)
+	c.load(8, r3, s, scrAlloc)
+	c.mov(r4, r3)
+	c.alu(opAdd, r4, r1)
+	c.aluImm(opAdd, r4, 7)
+	c.aluImm(opAnd, r4, ^7)
+	c.jmpImm(jGT, r4, int32(f.p.allocSize), none)
+	c.store(8, s, scrAlloc, r4)
+	c.addr(r0, s, f.p.allocOff)
+	c.opaque(r0)
+	c.alu(opAdd, r0, r3)
+	c.store(8, fp, buf2Off, r0)
+}
+
+// copyAlloc copies n bytes from src to alloca'd memory, whose address dst puts
+// into r1.
+func (f *fn) copyAlloc(in *dif.Ins, src, n dif.Reg, user bool, dst func()) {
+	c := f.c
+	dst()
+	c.store(8, fp, buf2Off, r1)
+	bad := f.fault(dif.FltBadAddr, 0, 0)
+	f.faults[len(f.faults)-1].inBuf = true
+	if f.p.allocSize == 0 {
+		c.jmp(bad)
+		f.state.reach = false
+		return
+	}
+	f.allocOffset(r1, r2)
+	c.jmpImm(jGT, r1, int32(f.p.allocSize), bad)
+	f.getTo(n, r2)
+	c.jmpImm(jGT, r2, int32(f.p.allocSize), bad)
+	c.mov(r3, r1)
+	c.alu(opAdd, r3, r2)
+	c.jmpImm(jGT, r3, int32(f.p.allocSize), bad)
+	none := c.newLabel()
+	c.jmpImm(jEQ, r2, 0, none)
+	c.addr(r3, f.machine(pScratch, r3), f.p.allocOff)
+	c.alu(opAdd, r1, r3)
+	f.getTo(src, r3)
+	helper := int32(fnProbeReadKernel)
+	if user {
+		helper = fnProbeReadUser
+	}
+	c.call(helper)
+	c.jmpImm(jNE, r0, 0, f.fault(dif.FltBadAddr, src, 0))
+	c.place(none)
+}
+
+// copyinstr copies a string of the process into the temporary.
+func (f *fn) copyinstr(in *dif.Ins, src, limit dif.Reg) {
+	c := f.c
+	if in.Pad {
+		b, off := f.tempMem(in.Temp, int(in.Imm), r1)
+		f.zero(b, off, int(in.Size))
+	}
+	n := int64(in.Size)
+	if k, ok := f.constant(limit); limit != 0 && ok {
+		n = min(n, max(k, 0)+1)
+		limit = 0
+	}
+	f.tempPtr(r1, in.Temp, int(in.Imm))
+	if limit == 0 {
+		c.imm(r2, n)
+	} else {
+		// max characters, and the NUL.
+		small := c.newLabel()
+		f.getTo(limit, r2)
+		c.jmpImm(jLT, r2, int32(n-1), small)
+		c.imm(r2, n-1)
+		c.place(small)
+		c.aluImm(opAdd, r2, 1)
+	}
+	f.getTo(src, r3)
+	c.call(fnProbeReadUserStr)
+	c.jmpImm(jSLT, r0, 0, f.fault(dif.FltBadAddr, src, 0))
+	f.resultAddr(in)
+}
+
+// resultAddr makes the address of the temporary the result.
+func (f *fn) resultAddr(in *dif.Ins) {
+	if in.Dst == 0 {
+		return
+	}
+	f.tempPtr(r0, in.Temp, int(in.Imm))
+	f.c.opaque(r0)
+	f.put(in.Dst, r0)
+}
+
+// strBuf is the offset in the level of a buffer of the string size that
+// routines without a temporary of their own use.
+func (f *fn) strBuf(r reg) { f.c.addr(r, f.machine(pScratch, r), f.p.strBufOff) }
+
+func (f *fn) strlen(in *dif.Ins, s dif.Reg) {
+	c := f.c
+	if text, ok := f.constString(s); ok {
+		c.imm(r0, int64(len(text)))
+		c.opaque(r0)
+		f.put(in.Dst, r0)
+		return
+	}
+	f.strBuf(r1)
+	c.imm(r2, int64(f.p.strSize()))
+	f.getTo(s, r3)
+	c.call(fnProbeReadKernStr)
+	c.jmpImm(jSLT, r0, 0, f.fault(dif.FltBadAddr, s, 0))
+	c.mov(r1, r0)
+	c.neg(r1)
+	c.aluImm(opRsh, r1, 63)
+	c.alu(opSub, r0, r1)
+	f.put(in.Dst, r0)
+}
+
+// strcmp with a constant compares words; otherwise a loop of words over copies
+// whose tails are zero.
+func (f *fn) strcmp(in *dif.Ins, a, b dif.Reg) {
+	c := f.c
+	text, isK := f.constString(b)
+	swapped := false
+	if !isK {
+		if text, isK = f.constString(a); isK {
+			a, b, swapped = b, a, true
+		}
+	}
+	if !isK {
+		f.strcmpLoop(in, a, b)
+		return
+	}
+	n := min(len(text)+1, f.p.strSize())
+	base, off := r1, 0
+	if f.own(a, n) {
+		base, off = f.ownBytes(a)
+	} else {
+		// One byte more than the constant has shows a longer string.
+		f.strBuf(r1)
+		c.imm(r2, int64(min(n+1, f.p.strSize())))
+		f.getTo(a, r3)
+		c.call(fnProbeReadKernStr)
+		c.jmpImm(jSLT, r0, 0, f.fault(dif.FltBadAddr, a, 0))
+		f.strBuf(r1)
+	}
+	done := c.newLabel()
+	c.mov(r5, base)
+	b8 := make([]byte, n)
+	copy(b8, text)
+	differ := make([]label, 0)
+	for i := 0; i < n; {
+		w := 8
+		for w > n-i || (off+i)%w != 0 {
+			w /= 2
+		}
+		var v uint64
+		for k := w - 1; k >= 0; k-- {
+			v = v<<8 | uint64(b8[i+k])
+		}
+		c.load(w, r0, r5, off+i)
+		l := c.newLabel()
+		differ = append(differ, l)
+		if int64(v) == int64(int32(v)) {
+			c.jmpImm(jNE, r0, int32(v), l)
+		} else {
+			c.imm(r1, int64(v))
+			c.jmpReg(jNE, r0, r1, l)
+		}
+		i += w
+	}
+	c.imm(r0, 0)
+	c.jmp(done)
+	i := 0
+	for _, l := range differ {
+		w := 8
+		for w > n-i || (off+i)%w != 0 {
+			w /= 2
+		}
+		var v uint64
+		for k := 0; k < w; k++ {
+			v = v<<8 | uint64(b8[i+k])
+		}
+		c.place(l)
+		if w > 1 {
+			c.bswap(r0, int32(8*w))
+		}
+		c.imm(r1, int64(v))
+		less := c.newLabel()
+		lt, gt := int64(-1), int64(1)
+		if swapped {
+			lt, gt = gt, lt
+		}
+		c.jmpReg(jLT, r0, r1, less)
+		c.imm(r0, gt)
+		c.jmp(done)
+		c.place(less)
+		c.imm(r0, lt)
+		c.jmp(done)
+		i += w
+	}
+	c.place(done)
+	c.opaque(r0)
+	f.put(in.Dst, r0)
+}
+
+// own reports whether the address a is that of n bytes of a temporary or a
+// global.
+func (f *fn) own(a dif.Reg, n int) bool {
+	m := f.remat[a]
+	if m == nil {
+		return false
+	}
+	switch m.Op {
+	case dif.TempAddr:
+		return int(m.Imm)+n <= f.temps[m.Temp-1].size && (!f.temps[m.Temp-1].stack || f.padded(m.Temp))
+	case dif.VarAddr:
+		return n <= f.p.vars[m.Sym].slot
+	}
+	return false
+}
+
+// ownBytes is the place of such bytes.
+func (f *fn) ownBytes(a dif.Reg) (reg, int) {
+	m := f.remat[a]
+	if m.Op == dif.TempAddr {
+		return f.tempMem(m.Temp, int(m.Imm), r5)
+	}
+	f.c.mapValue(r5, f.p.data, f.p.vars[m.Sym].off)
+	return r5, 0
+}
+
+// needsBuf reports whether a routine works on copies in the level's buffer.
+func (f *fn) needsBuf(in *dif.Ins) bool {
+	switch dif.Subr(in.Sym) {
+	case dif.SStrlen:
+		_, ok := f.constString(in.Args[0])
+		return !ok
+	case dif.SStrcmp:
+		for i, a := range in.Args {
+			if s, ok := f.constString(a); ok && f.own(in.Args[1-i], min(len(s)+1, f.p.strSize())) {
+				return false
+			}
+		}
+		return true
+	}
+	return false
+}
+
+// padded reports whether every byte of a temporary is written before it is
+// read, as the verifier of old kernels demands of the frame.
+func (f *fn) padded(temp int32) bool {
+	for i := range f.cl.Code {
+		in := &f.cl.Code[i]
+		if in.Temp != temp {
+			continue
+		}
+		switch in.Op {
+		case dif.TBuiltin:
+			if dif.BuiltinID(in.Sym) == dif.BExecname && (in.Pad || int(in.Size) <= commLen) {
+				return true
+			}
+			return in.Pad
+		case dif.TStr, dif.TZero:
+			return in.Pad || in.Op == dif.TZero
+		}
+	}
+	return false
+}
+
+// strcmpLoop compares byte by byte with bounded steps.
+func (f *fn) strcmpLoop(in *dif.Ins, a, b dif.Reg) {
+	c := f.c
+	n := f.p.strSize()
+	// Two zeroed copies, side by side.
+	for k, s := range []dif.Reg{a, b} {
+		f.strBuf(r1)
+		if k == 1 {
+			c.aluImm(opAdd, r1, int32(align(n, 8)))
+		}
+		f.zero(r1, 0, align(n, 8))
+		c.imm(r2, int64(n))
+		f.getTo(s, r3)
+		c.call(fnProbeReadKernStr)
+		c.jmpImm(jSLT, r0, 0, f.fault(dif.FltBadAddr, s, 0))
+	}
+	f.strBuf(r5)
+	differ, done := c.newLabel(), c.newLabel()
+	for i := 0; i < align(n, 8); i += 8 {
+		c.load(8, r0, r5, i)
+		c.load(8, r1, r5, align(n, 8)+i)
+		c.jmpReg(jNE, r0, r1, differ)
+	}
+	c.imm(r0, 0)
+	c.jmp(done)
+	c.place(differ)
+	c.bswap(r0, 64)
+	c.bswap(r1, 64)
+	less := c.newLabel()
+	c.jmpReg(jLT, r0, r1, less)
+	c.imm(r0, 1)
+	c.jmp(done)
+	c.place(less)
+	c.imm(r0, -1)
+	c.place(done)
+	c.opaque(r0)
+	f.put(in.Dst, r0)
+}
+
+// strjoin reads the second string to where the first one's NUL is.
+func (f *fn) strjoin(in *dif.Ins, a, b dif.Reg) {
+	c := f.c
+	n := int32(in.Size)
+	if in.Pad {
+		m, off := f.tempMem(in.Temp, int(in.Imm), r1)
+		f.zero(m, off, int(n))
+	}
+	f.tempPtr(r1, in.Temp, int(in.Imm))
+	c.imm(r2, int64(n))
+	f.getTo(a, r3)
+	c.call(fnProbeReadKernStr)
+	c.jmpImm(jSLT, r0, 0, f.fault(dif.FltBadAddr, a, 0))
+	done := c.newLabel()
+	c.aluImm(opSub, r0, 1)
+	c.jmpImm(jGE, r0, n-1, done) // no room for more
+	f.tempPtr(r1, in.Temp, int(in.Imm))
+	c.alu(opAdd, r1, r0)
+	c.imm(r2, int64(n))
+	c.alu(opSub, r2, r0)
+	f.getTo(b, r3)
+	c.call(fnProbeReadKernStr)
+	c.jmpImm(jSLT, r0, 0, f.fault(dif.FltBadAddr, b, 0))
+	c.place(done)
+	f.resultAddr(in)
+}
+
+// speculation puts the number of a free speculation, now active, into r0, or 0.
+func (f *fn) speculation() {
+	c, p := f.c, f.p
+	got, done, none, again := c.newLabel(), c.newLabel(), c.newLabel(), c.newLabel()
+	c.mapValue(r2, p.data, p.specOff)
+	c.imm(r3, 1)
+	c.imm(r5, 0) // states seen
+	c.place(again)
+	c.aluImm(opAdd, r2, 8)
+	c.imm(r0, specFree)
+	c.imm(r4, specActive)
+	c.atomic(atCmpXchg, r2, 0, r4)
+	c.jmpImm(jEQ, r0, specFree, got)
+	c.alu(opOr, r5, r0)
+	c.opaque(r5)
+	c.aluImm(opAdd, r3, 1)
+	c.jmpImm(jGT, r3, int32(p.nspec), none)
+	c.jmp(again)
+	c.place(none)
+	// Committing is 2, discarding 3: either sets bit 1.
+	c.jmpImm(jSet, r5, 2, f.dropAt(dropSpecBusy, done))
+	c.jmp(f.dropAt(dropSpecUnavail, done))
+	c.place(done)
+	c.imm(r3, 0)
+	c.place(got)
+	c.mov(r0, r3)
+	c.opaque(r0)
+}
+
+// maxAncestors bounds the walk of progenyof.
+const maxAncestors = 64
+
+// progenyof tells whether the current process descends from pid, or is it.
+func (f *fn) progenyof(in *dif.Ins, pid dif.Reg) {
+	c := f.c
+	parent, err := f.p.offset(in, "task_struct", "real_parent")
+	if err == nil {
+		var tgid int
+		if tgid, err = f.p.offset(in, "task_struct", "tgid"); err == nil {
+			yes, no, done, again := c.newLabel(), c.newLabel(), c.newLabel(), c.newLabel()
+			f.getTo(pid, r1)
+			c.mov32(r1, r1)
+			c.store(8, fp, bufOff, r1)
+			c.call(fnCurrentTaskBTF)
+			c.load(8, r1, fp, bufOff)
+			c.imm(r2, maxAncestors)
+			c.place(again)
+			c.load(4, r3, r0, tgid)
+			c.jmpReg(jEQ, r3, r1, yes)
+			c.jmpImm(jLE, r3, 1, no)
+			c.load(8, r0, r0, parent)
+			c.jmpImm(jEQ, r0, 0, no)
+			c.aluImm(opSub, r2, 1)
+			c.jmpImm(jNE, r2, 0, again)
+			c.place(no)
+			c.imm(r0, 0)
+			c.jmp(done)
+			c.place(yes)
+			c.imm(r0, 1)
+			c.place(done)
+			c.opaque(r0)
+			return
+		}
+	}
+	f.err = err
+}
+
+// Actions with an effect at the time of the firing.
+
+func (f *fn) action(in *dif.Ins) {
+	c, p := f.c, f.p
+	var a0 dif.Reg
+	if len(in.Args) > 0 {
+		a0 = in.Args[0]
+	}
+	switch op := dif.ActOp(in.Sym); op {
+	case dif.OpExit:
+		// The first exit() wins, wherever it is called.
+		done := c.newLabel()
+		if a0 != 0 {
+			f.getTo(a0, r1)
+		} else {
+			c.imm(r1, 0)
+		}
+		c.aluImm(opLsh, r1, 32)
+		c.aluImm(opOr, r1, int32(Draining))
+		c.mapValue(r2, p.data, offActivity)
+		for _, from := range []Activity{Active, WarmUp} {
+			c.imm(r0, int64(from))
+			c.atomic(atCmpXchg, r2, 0, r1)
+			c.jmpImm(jEQ, r0, int32(from), done)
+		}
+		c.place(done)
+	case dif.OpCommit, dif.OpDiscard:
+		done := c.newLabel()
+		f.getTo(a0, r1)
+		c.jmpImm(jEQ, r1, 0, done)
+		c.jmpImm(jGT, r1, int32(p.nspec), done)
+		if p.nspec == 0 {
+			c.place(done)
+			return
+		}
+		c.aluImm(opLsh, r1, 3)
+		c.mapValue(r2, p.data, p.specOff)
+		c.alu(opAdd, r2, r1)
+		c.imm(r0, specActive)
+		to := int64(specCommitting)
+		if op == dif.OpDiscard {
+			to = specDiscarding
+		}
+		c.imm(r1, to)
+		c.atomic(atCmpXchg, r2, 0, r1)
+		c.place(done)
+	case dif.OpRaise:
+		f.getTo(a0, r1)
+		c.call(fnSendSignalThread)
+	case dif.OpStop:
+		c.imm(r1, 19)
+		c.call(fnSendSignal)
+	case dif.OpReturn:
+		c.mov(r1, f.machine(pCtx, r1))
+		f.getTo(a0, r2)
+		c.call(fnOverrideReturn)
+	case dif.OpCopyout:
+		f.getTo(in.Args[1], r1)
+		f.unsupported(in, "copyout()", "not yet written for eBPF")
+	case dif.OpCopyoutstr:
+		f.unsupported(in, "copyoutstr()", "not yet written for eBPF")
+	case dif.OpChill:
+		f.unsupported(in, "chill()", "not yet written for eBPF")
+	case dif.OpPanic:
+		f.unsupported(in, "panic()", "no eBPF program may panic the kernel")
+	case dif.OpBreakpoint:
+		f.unsupported(in, "breakpoint()", "no eBPF program may enter a debugger")
+	default:
+		f.unsupported(in, fmt.Sprintf("action %d", op), "")
+	}
+}
