@@ -56,85 +56,92 @@ func (f *fn) varKey(e *check.VarRef) int32 {
 	if len(v.Keys) != len(e.Keys) {
 		f.fail("D_KEY_PROTO", "%s[ ] prototype mismatch: %d keys passed, %d expected", v.Name, len(e.Keys), len(v.Keys))
 	}
-	parts := make([]part, len(e.Keys))
+	t := f.tuple(v.KeySize, v.Name)
 	for i, k := range e.Keys {
-		parts[i] = part{fl: v.Keys[i], v: f.expr(k)}
+		t.store(v.Keys[i], f.expr(k))
 	}
-	return f.tuple(parts, v.KeySize, v.Name)
+	return t.done(v.KeySize)
 }
 
-// part is one part of a tuple, its value evaluated.
-type part struct {
-	fl dif.Field
-	v  val
+// key is a tuple under construction in a temporary. Parts are stored as soon
+// as they are evaluated: a part that itself uses an element of an associative
+// array has that key in another temporary.
+type key struct {
+	f   *fn
+	t   int32
+	end int
 }
 
-// tuple stores the parts in a temporary, padding zeroed. All values have been
-// evaluated before: a part may itself use an element of the same array.
-func (f *fn) tuple(parts []part, size int, name string) int32 {
-	t := f.temp(size, name)
-	end := 0
-	gap := func(to int) {
-		if to > end {
-			f.emit(dif.Ins{Op: dif.TZero, Temp: t, Imm: int64(end), Size: int32(to - end)})
-		}
+func (f *fn) tuple(size int, name string) *key { return &key{f: f, t: f.temp(size, name)} }
+
+func (k *key) gap(to int) {
+	if to > k.end {
+		k.f.emit(dif.Ins{Op: dif.TZero, Temp: k.t, Imm: int64(k.end), Size: int32(to - k.end)})
 	}
-	for _, p := range parts {
-		gap(p.fl.Off)
-		f.storePart(t, p)
-		end = p.fl.Off + p.fl.Size
-	}
-	gap(size)
-	return t
 }
 
-func (f *fn) storePart(t int32, p part) {
-	i := dif.Ins{Temp: t, Imm: int64(p.fl.Off), Size: int32(p.fl.Size)}
-	switch p.fl.Kind {
+// store puts v in its place, padding before it zeroed.
+func (k *key) store(fl dif.Field, v val) {
+	// The temporary may have been taken before the size of the key was known.
+	tmp := &k.f.cl.Temps[k.t-1]
+	tmp.Size = max(tmp.Size, roundUp(fl.Off+fl.Size, 8))
+	k.gap(fl.Off)
+	k.f.storePart(k.t, fl, v)
+	k.end = fl.Off + fl.Size
+}
+
+func (k *key) done(size int) int32 {
+	k.gap(size)
+	return k.t
+}
+
+func (f *fn) storePart(t int32, fl dif.Field, v val) {
+	i := dif.Ins{Temp: t, Imm: int64(fl.Off), Size: int32(fl.Size)}
+	switch fl.Kind {
 	case dif.FInt:
 		i.Op = dif.TStore
-		i.A = f.in(p.v)
+		i.A = f.in(v)
 	case dif.FSym:
 		i.Op = dif.TStore
-		i.A = f.in(p.v)
+		i.A = f.in(v)
 	case dif.FUSym:
 		pid := f.reg()
 		f.emit(dif.Ins{Op: dif.Builtin, Dst: pid, Sym: int32(dif.BPid), Comment: "pid"})
 		f.emit(dif.Ins{Op: dif.TStore, Temp: t, Imm: i.Imm, Size: 8, A: pid})
 		i.Op, i.Imm, i.Size = dif.TStore, i.Imm+8, 8
-		i.A = f.in(p.v)
+		i.A = f.in(v)
 	case dif.FProbe:
 		i.Op = dif.TProbeStr
-		i.Sym = int32(p.fl.Builtin)
-		i.Comment = builtinName(p.fl.Builtin)
+		i.Sym = int32(fl.Builtin)
+		i.Comment = builtinName(fl.Builtin)
 	case dif.FString:
 		i.Pad = true
-		if p.v.kind == vBuiltin {
-			i.Op, i.Sym, i.Comment = dif.TBuiltin, int32(p.v.id), builtinName(p.v.id)
+		if v.kind == vBuiltin {
+			i.Op, i.Sym, i.Comment = dif.TBuiltin, int32(v.id), builtinName(v.id)
 			break
 		}
-		i.Op, i.A, i.Space = dif.TStr, f.in(p.v), p.v.space
-		if rest := p.v.bound; rest > 0 && rest < p.fl.Size {
+		i.Op, i.A, i.Space = dif.TStr, f.in(v), v.space
+		if rest := v.bound; rest > 0 && rest < fl.Size {
 			// The value is bounded more tightly than the part.
 			end := roundUp(rest, 8)
-			if end < p.fl.Size {
-				f.emit(dif.Ins{Op: dif.TZero, Temp: t, Imm: i.Imm + int64(end), Size: int32(p.fl.Size - end)})
+			if end < fl.Size {
+				f.emit(dif.Ins{Op: dif.TZero, Temp: t, Imm: i.Imm + int64(end), Size: int32(fl.Size - end)})
 			}
 			i.Size = int32(end)
-			if end > rest && p.v.user {
+			if end > rest && v.user {
 				f.emit(dif.Ins{Op: dif.TZero, Temp: t, Imm: i.Imm + int64(rest), Size: int32(end - rest)})
 				i.Size = int32(rest)
 			}
 		}
 	case dif.FBytes:
-		i.Op, i.A, i.Space = dif.TMem, f.in(p.v), p.v.space
+		i.Op, i.A, i.Space = dif.TMem, f.in(v), v.space
 	case dif.FStack, dif.FUStack:
-		if p.v.kind == vReg { // a variable's value
-			i.Op, i.A = dif.TMem, p.v.reg
+		if v.kind == vReg { // a variable's value
+			i.Op, i.A = dif.TMem, v.reg
 			break
 		}
 		i.Op = dif.TStack
-		if p.fl.Kind == dif.FUStack {
+		if fl.Kind == dif.FUStack {
 			i.Space = dif.SpaceUser
 		}
 	}
@@ -145,23 +152,26 @@ func (f *fn) storePart(t int32, p part) {
 func (f *fn) aggStmt(s *check.AggStmt) {
 	a := f.c.agg(s.Agg)
 	var t tuple
-	parts := make([]part, len(s.Keys))
-	for i, k := range s.Keys {
+	var key *key
+	if len(s.Keys) > 0 {
+		key = f.tuple(8*len(s.Keys), "@"+s.Agg.Name)
+	}
+	for _, k := range s.Keys {
 		fl, v := f.aggPart(k)
-		parts[i] = part{fl: t.add(fl), v: v}
+		key.store(t.add(fl), v)
 	}
 	if d := f.c.obj.Aggs[a]; d.Keys == nil && len(t.fields) > 0 {
 		d.Keys = slices.Clone(t.fields)
 	}
 	i := dif.Ins{Op: dif.AggUpdate, Sym: f.c.form(a, &t), Comment: "@" + s.Agg.Name}
+	if key != nil {
+		i.Temp = key.done(t.size())
+	}
 	if s.Arg != nil {
 		i.A = f.scalar(s.Arg)
 	}
 	if s.Incr != nil {
 		i.B = f.scalar(s.Incr)
-	}
-	if len(parts) > 0 {
-		i.Temp = f.tuple(parts, t.size(), "@"+s.Agg.Name)
 	}
 	f.emit(i)
 }

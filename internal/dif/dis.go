@@ -78,29 +78,30 @@ var difActs = map[ActOp]int{OpCopyout: 13, OpCopyoutstr: 14}
 type dis struct {
 	o    *Object
 	cl   *Clause
-	segs [][]Ins
-	key  map[int32]bool // temporaries that hold keys of aggregations
+	segs []segment
+	key  map[int]bool // indexes of instructions that store a part of an aggregation's key
+}
+
+// segment is the part of the code from index at on that is one DIFO.
+type segment struct {
+	at   int
+	code []Ins
 }
 
 // split cuts the code where DTrace has one DIFO and then another: after the
 // predicate, and after each effect that leaves no register to what follows.
 func (d *dis) split() {
 	code := d.cl.Code
-	d.key = make(map[int32]bool)
-	tuple := make(map[int]int32) // index of an instruction → the aggregation key temp it fills
+	d.key = make(map[int]bool)
 	agg := int32(0)
 	for k := len(code) - 1; k >= 0; k-- {
 		i := &code[k]
-		switch i.Op {
-		case AggUpdate:
+		switch {
+		case i.Op == AggUpdate:
 			agg = i.Temp
-			d.key[i.Temp] = i.Temp != 0
-		case TStore, TStr, TMem, TBuiltin, TProbeStr, TStack:
-			if agg != 0 && i.Temp == agg {
-				tuple[k] = agg
-			}
-		case DynGet, DynSet, DynAddr, DynStr, DynMem, DynDel:
-			if i.Temp == agg {
+		case fills(i) && agg != 0 && i.Temp == agg:
+			d.key[k] = true
+			if i.Imm == 0 { // the first part
 				agg = 0
 			}
 		}
@@ -128,7 +129,7 @@ func (d *dis) split() {
 	start, until := 0, -1
 	cut := func(k int) {
 		if k > start {
-			d.segs = append(d.segs, code[start:k])
+			d.segs = append(d.segs, segment{start, code[start:k]})
 		}
 		start = k
 	}
@@ -144,18 +145,25 @@ func (d *dis) split() {
 		if (i.Op == Br || i.Op == Jmp) && k >= pred {
 			until = max(until, reach[i.Target])
 		}
-		root := false
+		root := d.key[k]
 		switch i.Op {
 		case VarSet, VarStr, VarMem, DynSet, DynStr, DynMem, DynDel, Store, Act, RecStore, RecStr, RecMem, RecBuiltin, RecStack, AggUpdate, RecCommit, RecBegin:
 			root = true
-		case TStore, TStr, TMem, TBuiltin, TProbeStr, TStack:
-			root = tuple[k] != 0
 		}
 		if root && until <= k && k >= pred {
 			cut(k + 1)
 		}
 	}
 	cut(len(code))
+}
+
+// fills reports instructions that store a value in a temporary.
+func fills(i *Ins) bool {
+	switch i.Op {
+	case TStore, TStr, TMem, TBuiltin, TProbeStr, TStack:
+		return true
+	}
+	return false
 }
 
 // push is a part of a tuple that has been evaluated.
@@ -176,10 +184,13 @@ type difo struct {
 	ret   string // type of the result
 	regs  map[Reg]int
 	busy  [256]bool
+	held  [256]bool        // parts of tuples that wait for their push
 	temps map[int32]int    // strings in temporaries: the register with their address
 	keys  map[int32][]push // tuples of associative arrays
 	fixes []fix
 	seg   []Ins
+	at    int
+	scmp  Reg // the result of a string comparison
 }
 
 // fix is a branch whose target is not known yet: label 0 is the end.
@@ -299,9 +310,9 @@ func (f *difo) ldv(op string, id, r int) {
 	f.wide(op, id, r, f.varNote(id))
 }
 
-func (f *difo) build(seg []Ins) {
-	seg = slices.Clone(seg)
-	f.seg = seg
+func (f *difo) build(s segment) {
+	seg := slices.Clone(s.code)
+	f.seg, f.at = seg, s.at
 	f.regs = make(map[Reg]int)
 	last := make(map[Reg]int)
 	for k := range seg {
@@ -322,7 +333,7 @@ func (f *difo) build(seg []Ins) {
 		skip := f.ins(i, k)
 		for r, n := range f.regs {
 			if last[r] <= k && n != 0 {
-				f.busy[n] = false
+				f.busy[n] = f.held[n]
 				delete(f.regs, r)
 			}
 		}
@@ -366,6 +377,9 @@ var difBranch = map[Cond]string{EQ: "be", NE: "bne", LT: "bl", LE: "ble", GT: "b
 var scopes = map[VarClass]byte{Global: 'g', Self: 't', This: 'l'}
 
 func (f *difo) compare(i *Ins) {
+	if i.A == f.scmp && i.A != 0 {
+		return // scmp has set the condition codes
+	}
 	if i.B == 0 && i.Imm == 0 && (i.Cond == EQ || i.Cond == NE) {
 		f.emit("tst", f.use(i.A), 0, 0, "")
 		return
@@ -443,9 +457,9 @@ func (f *difo) ins(i *Ins, k int) bool {
 		f.compare(i)
 		d := f.def(i.Dst)
 		at := len(f.text)
-		f.wide(difBranch[i.Cond], at+3, 0, "")
+		f.wide(difBranch[i.Cond], 0, at+3, "")
 		f.emit("mov", 0, 0, d, "")
-		f.wide("ba", at+4, 0, "")
+		f.wide("ba", 0, at+4, "")
 		f.setxTo(1, d)
 	case Br:
 		f.compare(i)
@@ -470,9 +484,9 @@ func (f *difo) ins(i *Ins, k int) bool {
 	case TBuiltin, TProbeStr:
 		return f.strBuiltin(i, k)
 	case TStr, TMem:
-		return f.copy(i)
+		return f.copy(i, k)
 	case TStore:
-		if f.d.key[i.Temp] {
+		if f.d.key[f.at+k] {
 			f.result(f.use(i.A), sized(tInt, i.Size, false))
 			return true
 		}
@@ -497,15 +511,17 @@ func (f *difo) ins(i *Ins, k int) bool {
 	case DynGet, DynAddr, DynSet, DynStr, DynMem, DynDel:
 		f.dynamic(i, k)
 	case Call:
-		f.push(i.Args)
 		n, ok := difSubrs[Subr(i.Sym)]
-		if Subr(i.Sym) == SStrcmp {
+		if Subr(i.Sym) != SStrcmp {
+			f.push(i.Args)
+		} else {
 			f.emit("scmp", f.use(i.Args[0]), f.use(i.Args[1]), 0, "")
 			f.def(i.Dst)
+			f.scmp = i.Dst
 			break
 		}
 		if !ok {
-			n = 0x80 + int(i.Sym)
+			n = 0x80 + int(i.Sym) // none of DTrace's
 		}
 		r := 0
 		if i.Dst != 0 {
@@ -557,7 +573,12 @@ func (f *difo) last(i *Ins, k int) {
 	}
 }
 
-func (f *difo) hold(r Reg) int { return f.use(r) }
+// hold keeps the register of a tuple's part until the tuple is pushed.
+func (f *difo) hold(r Reg) int {
+	n := f.use(r)
+	f.held[n] = true
+	return n
+}
 
 func (f *difo) address(i *Ins) (r, tmp int) {
 	if i.Imm == 0 {
@@ -600,7 +621,7 @@ func (f *difo) builtin(i *Ins) {
 func (f *difo) strBuiltin(i *Ins, k int) bool {
 	r := f.alloc()
 	f.ldv("ldgs", difVars[BuiltinID(i.Sym)], r)
-	if f.d.key[i.Temp] {
+	if f.d.key[f.at+k] {
 		f.result(r, sized(tString, int32(f.d.o.StrSize), true))
 		return true
 	}
@@ -619,7 +640,7 @@ func (f *difo) strBuiltin(i *Ins, k int) bool {
 		}
 		return false
 	}
-	if f.dynTemp(i.Temp) {
+	if f.dynTemp(i.Temp, k) {
 		f.keys[i.Temp] = append(f.keys[i.Temp], push{r, true})
 		return false
 	}
@@ -627,12 +648,17 @@ func (f *difo) strBuiltin(i *Ins, k int) bool {
 	return false
 }
 
-// dynTemp reports a temporary used as the key of an associative array further on.
-func (f *difo) dynTemp(t int32) bool {
-	for k := range f.seg {
+// dynTemp reports whether what instruction k stores is part of the key of an
+// associative array.
+func (f *difo) dynTemp(t int32, k int) bool {
+	for k++; k < len(f.seg); k++ {
 		i := &f.seg[k]
-		if i.Temp == t && i.Op >= DynGet && i.Op <= DynDel {
+		switch {
+		case i.Temp != t:
+		case i.Op >= DynGet && i.Op <= DynDel:
 			return true
+		case fills(i) && i.Imm == 0:
+			return false
 		}
 	}
 	return false
@@ -646,20 +672,20 @@ func (f *difo) copyinstr(a int) int {
 	return r
 }
 
-func (f *difo) copy(i *Ins) bool {
+func (f *difo) copy(i *Ins, k int) bool {
 	r := f.use(i.A)
 	if i.Op == TStr && i.Space == SpaceUser {
 		r = f.copyinstr(r)
 	}
 	switch {
-	case f.d.key[i.Temp]:
+	case f.d.key[f.at+k]:
 		kind := tStruct
 		if i.Op == TStr {
 			kind = tString
 		}
 		f.result(r, sized(kind, i.Size, true))
 		return true
-	case f.dynTemp(i.Temp):
+	case f.dynTemp(i.Temp, k):
 		f.keys[i.Temp] = append(f.keys[i.Temp], push{r, true})
 	default:
 		f.temps[i.Temp] = r
@@ -675,7 +701,9 @@ func (f *difo) dynamic(i *Ins, k int) {
 		} else {
 			f.emit("pushtv", 0, 0, p.reg, "\t! DT_TYPE(0) = D type")
 		}
+		f.held[p.reg], f.busy[p.reg] = false, false
 	}
+	delete(f.keys, i.Temp)
 	id := difUser + int(i.Sym)
 	scope := "ga"
 	if f.d.o.Vars[i.Sym].Class == Self {

@@ -3,6 +3,8 @@ package dif
 import (
 	"encoding/binary"
 	"fmt"
+	"maps"
+	"slices"
 
 	"godtrace/internal/probe"
 )
@@ -167,6 +169,20 @@ func (m *Machine) Aggregation(form int, fn func(key []byte, words []int64)) {
 			fn([]byte(k), w)
 		}
 	}
+}
+
+// TakeAggregations is Aggregation for all forms in turn, in the order of the
+// keys' bytes, and leaves nothing aggregated: what a drain of maps does.
+func (m *Machine) TakeAggregations(fn func(form int, key []byte, words []int64) error) error {
+	for form, values := range m.aggs {
+		for _, k := range slices.Sorted(maps.Keys(values)) {
+			if err := fn(form, []byte(k), values[k]); err != nil {
+				return err
+			}
+		}
+		clear(values)
+	}
+	return nil
 }
 
 // Global is the value of a scalar global variable, for tests.
