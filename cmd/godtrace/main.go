@@ -40,6 +40,7 @@ var frontEnds []frontEnd
 func init() {
 	frontEnds = []frontEnd{
 		{"dtrace", "trace with programs in D: dtrace(1)", dtraceMain},
+		{"doctor", "what this kernel and this user can do, what is missing", doctorMain},
 		{"help", "help on a topic", helpMain},
 		{"version", "version of godtrace, of D and of the kernel", versionMain},
 	}

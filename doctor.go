@@ -1,0 +1,129 @@
+package godtrace
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// A Finding is one thing that tracing depends on, and how it stands here.
+type Finding struct {
+	Area   string // "rights", "kernel", "feature"
+	Name   string
+	OK     bool
+	Now    string // how it is here: a value or a version
+	Since  string // for features: the version of Linux that brought it
+	Remedy string // where not OK: what is done without, or what to do
+}
+
+// Doctor examines the kernel and the rights of this process. Nothing is
+// changed; what is loaded to try it is unloaded again.
+func Doctor() ([]Finding, error) {
+	var out []Finding
+	caps, err := Capabilities()
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range caps {
+		f := Finding{Area: "rights", Name: c.Name, OK: c.Have, Now: "no"}
+		if c.Have {
+			f.Now = "yes"
+		} else {
+			f.Remedy = "wanted " + c.Why
+			if c.Needed {
+				f.Remedy = "needed " + c.Why
+			}
+		}
+		out = append(out, f)
+	}
+	out = append(out, kernelFindings()...)
+	return append(out, featureFindings()...), nil
+}
+
+func kernelFindings() []Finding {
+	var out []Finding
+	add := func(name, now string, ok bool, remedy string) {
+		if ok {
+			remedy = ""
+		}
+		out = append(out, Finding{Area: "kernel", Name: name, OK: ok, Now: now, Remedy: remedy})
+	}
+	var u unix.Utsname
+	if unix.Uname(&u) == nil {
+		release := unix.ByteSliceToString(u.Release[:])
+		add("version", release, atLeast(release, 6, 1), "tested from 6.1 on; older kernels lack what tracing needs")
+	}
+	now := "yes"
+	if !HasBTF() {
+		now = "no"
+	}
+	add("types (BTF)", now, HasBTF(), "no args[], no kernel structures, no fentry: a kernel built with CONFIG_DEBUG_INFO_BTF has them")
+	if m := Lockdown(); m != "" {
+		add("lockdown", m, m != "confidentiality", "the kernel lets nobody read its memory; boot with lockdown=integrity or less")
+	}
+	syms, err := kernelSymbolsVisible()
+	now = "yes"
+	if !syms {
+		now = "no"
+	}
+	if err != nil {
+		now = err.Error()
+	}
+	add("kernel symbols", now, syms, "stacks and sym() print numbers: CAP_SYSLOG, or sysctl kernel.kptr_restrict=0")
+	tracefs := ""
+	for _, dir := range []string{"/sys/kernel/tracing", "/sys/kernel/debug/tracing"} {
+		if _, err := os.Stat(dir + "/events"); err == nil {
+			tracefs = dir
+			break
+		}
+	}
+	now = tracefs
+	if tracefs == "" {
+		now = "no"
+	}
+	add("tracefs", now, tracefs != "", "mount -t tracefs tracefs /sys/kernel/tracing")
+	if s, err := sysctl("kernel/perf_event_paranoid"); err == nil {
+		n, _ := strconv.Atoi(s)
+		caps, err := Capabilities()
+		ok := n <= -1 || err == nil && caps[1].Have
+		add("perf_event_paranoid", s, ok, "perf events need CAP_PERFMON at this setting")
+	}
+	return out
+}
+
+func sysctl(name string) (string, error) {
+	b, err := os.ReadFile("/proc/sys/" + name)
+	return strings.TrimSpace(string(b)), err
+}
+
+// kernelSymbolsVisible says whether /proc/kallsyms shows addresses.
+func kernelSymbolsVisible() (bool, error) {
+	f, err := os.Open("/proc/kallsyms")
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	b := make([]byte, 4096)
+	n, err := f.Read(b)
+	if err != nil {
+		return false, fmt.Errorf("/proc/kallsyms: %w", err)
+	}
+	for line := range strings.Lines(string(b[:n])) {
+		if addr, _, ok := strings.Cut(line, " "); ok && strings.Trim(addr, "0") != "" {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// atLeast compares the beginning of a kernel release.
+func atLeast(release string, major, minor int) bool {
+	var a, b int
+	if n, _ := fmt.Sscanf(release, "%d.%d", &a, &b); n != 2 {
+		return false
+	}
+	return a > major || a == major && b >= minor
+}
