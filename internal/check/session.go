@@ -22,3 +22,23 @@ func LeastAttr(attrs ...[3]string) [3]string {
 	}
 	return [3]string{least.Name.String(), least.Data.String(), least.Class.String()}
 }
+
+// Identifier is a name that D predefines.
+type Identifier struct {
+	Name string
+	Kind string // "variable", "subroutine", "action", "aggregating function" or "refused"
+}
+
+// Identifiers lists every name that D predefines, for listings and for tests
+// that want to miss none.
+func Identifiers() []Identifier {
+	kinds := [...]string{
+		idScalar: "variable", idArgs: "variable", idRegs: "variable", idFunc: "subroutine",
+		idActFunc: "action", idAggFunc: "aggregating function", idRefused: "refused",
+	}
+	out := make([]Identifier, len(idents))
+	for i, id := range idents {
+		out[i] = Identifier{id.name, kinds[id.kind]}
+	}
+	return out
+}
