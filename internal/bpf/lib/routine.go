@@ -15,7 +15,7 @@ var Routines = map[dif.Subr]*Routine{
 	dif.SStrrchr:   {Func: "dt_strrchr", Strings: 1},
 	dif.SStrstr:    {Func: "dt_strstr", Strings: 2},
 	dif.SStrtok:    {Func: "dt_strtok", Strings: 1, State: true},
-	dif.SSubstr:    {Func: "dt_substr", Strings: 1, First: 2, Defaults: []int64{math.MaxInt32}},
+	dif.SSubstr:    {Func: "dt_substr", Strings: 1, First: 2, Defaults: []int64{math.MaxInt64}},
 	dif.SIndex:     {Func: "dt_index", Strings: 2, First: 2, Defaults: []int64{0}},
 	dif.SRindex:    {Func: "dt_rindex", Strings: 2, First: 2, Defaults: []int64{math.MaxInt32}},
 	dif.SBasename:  {Func: "dt_basename", Strings: 1},

@@ -272,11 +272,13 @@ ROUTINE(rindex)
 }
 
 // A negative position counts from the end, a negative length leaves that many
-// bytes off the end. arg[2] absent: the largest 32-bit number.
+// bytes off the end. arg[2] absent: the largest number, which stands for ssize.
 ROUTINE(substr)
 {
 	WANT(n, w->buf, ssize, w->arg[0]);
 	s64 at = w->arg[1], len = w->arg[2];
+	if (len == (s64)(~0ULL >> 1))
+		len = ssize;
 	if (at < 0) {
 		at += n;
 		if (at < 0 && at + len > 0) {
