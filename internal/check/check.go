@@ -136,12 +136,10 @@ type aggSym struct {
 }
 
 type fileCtx struct {
-	f        *syntax.File
-	prog     *Program
-	pragmas  []*syntax.Pragma
-	lib      bool
-	macros   map[string]bool // macro arguments used
-	included map[string]bool
+	f      *syntax.File
+	prog   *Program
+	lib    bool
+	macros map[string]bool // macro arguments used
 }
 
 type clauseCtx struct {
@@ -216,7 +214,7 @@ func (c *Checker) File(f *syntax.File) (prog *Program, err error) {
 	c.locals = map[string]*symbol{}
 	prog = &Program{Name: f.Name}
 	old := c.file
-	c.file = &fileCtx{f: f, prog: prog, macros: map[string]bool{}, included: map[string]bool{}}
+	c.file = &fileCtx{f: f, prog: prog, macros: map[string]bool{}}
 	defer func() {
 		c.file, c.clause, c.scopes, c.depth = old, nil, nil, 0
 		clear(c.pending)

@@ -460,7 +460,7 @@ func (c *Checker) xlateStruct(pos syntax.Pos, xl *translation) Expr {
 		}
 		s.Fields = append(s.Fields, field)
 	}
-	var x Expr = wrap(s)
+	x := wrap(s)
 	for _, w := range xl.wraps {
 		x = w(x)
 	}
