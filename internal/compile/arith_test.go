@@ -48,7 +48,7 @@ func (w *world) Read(s dif.Space, addr uint64, p []byte) bool {
 		mem = w.user
 	}
 	for base, b := range mem {
-		if addr >= base && addr+uint64(len(p)) <= base+uint64(len(b)) {
+		if off := addr - base; addr >= base && off <= uint64(len(b)) && uint64(len(p)) <= uint64(len(b))-off {
 			copy(p, b[addr-base:])
 			return true
 		}

@@ -81,12 +81,12 @@ const (
 	Add      // d = a + b
 	Sub      // d = a - b
 	Mul      // d = a * b
-	Div      // d = a / b, Signed or not; b == 0 faults
+	Div      // d = a / b, Signed or not; b == 0 faults (also a constant 0); the smallest number / -1 is itself
 	Mod      // d = a % b, likewise; the sign is that of a
 	And      // d = a & b
 	Or       // d = a | b
 	Xor      // d = a ^ b
-	Shl      // d = a << b
+	Shl      // d = a << b; shifts take b modulo 64
 	Shr      // d = a >> b, zero-filling
 	Sar      // d = a >> b, sign-filling
 	Neg      // d = -a
@@ -96,7 +96,7 @@ const (
 	KSymAddr // d = address of kernel symbol Object.KSyms[Sym]
 
 	// Memory that may fault.
-	Load  // d = N bytes at address a+Imm in Space, extended by Signed; faults
+	Load  // d = N bytes at address a+Imm in Space, extended by Signed; faults; the machine's own memory has kernel addresses
 	Store // N bytes at address a+Imm = b; only into alloca'd memory, else faults
 
 	// Temporaries: Temp, at byte Imm. Nothing here faults except as said.
