@@ -107,6 +107,12 @@ func newFn(p *plan, gp *groupPlan, in *instance, inError bool) (*fn, error) {
 	if inError {
 		f.frameMax = frameInErr
 	}
+	for i := range in.cl.Code {
+		if routine(&in.cl.Code[i]) != nil {
+			f.frameMax = min(f.frameMax, frameInErr) // leave room for the library's
+		}
+	}
+	f.frame = max(f.frame, gp.base)
 	f.placeTemps()
 	f.findRemat()
 	f.scanRegs()
@@ -275,6 +281,9 @@ func (f *fn) scanRegs() {
 		case dif.RecBegin:
 			rec = true
 			use(at+1, pRec, pCommit)
+			// The header is stored after the record has been reserved.
+			use(at+1, pProbe)
+			reguse(in, at+1, in.A)
 		case dif.RecStore, dif.RecStr, dif.RecMem, dif.RecBuiltin, dif.RecStack:
 			use(at, pRec)
 		case dif.RecCommit:
@@ -295,7 +304,7 @@ func (f *fn) scanRegs() {
 			touch(int(in.Dst), at+1)
 		}
 	}
-	if f.gp.single && !f.inError {
+	if f.gp.single || f.inError {
 		f.used[pProbe] = false
 		lives[f.pseudo(pProbe)].start = -2
 	}
@@ -450,7 +459,7 @@ func (f *fn) machineUses(in *dif.Ins, use func(k ...int)) {
 		case dif.SAlloca, dif.SCopyin, dif.SCopyinto, dif.SBcopy:
 			use(pScratch)
 		default:
-			if f.needsBuf(in) {
+			if f.needsBuf(in) || routine(in) != nil {
 				use(pScratch)
 			}
 		}

@@ -100,11 +100,14 @@ type label int32
 
 // code is a program being written.
 type code struct {
-	ins    []insn
-	lines  []int32 // D line of each instruction, 0 for none
-	line   int32   // of what is written next
-	fixes  []fix
-	labels []int32 // instruction each label stands before, -1 while unknown
+	ins   []insn
+	lines []int32 // D line of each instruction, 0 for none
+	line  int32   // of what is written next
+	fixes []fix
+	funcs []int32 // where functions begin
+	// funcInfo: the kernel wants to be told of them (bpf_loop).
+	funcInfo bool
+	labels   []int32 // instruction each label stands before, -1 while unknown
 }
 
 type fix struct {
@@ -124,6 +127,12 @@ func (c *code) newLabel() label {
 }
 
 func (c *code) place(l label) { c.labels[l] = int32(len(c.ins)) }
+
+// function begins a function.
+func (c *code) function(l label) {
+	c.place(l)
+	c.funcs = append(c.funcs, int32(len(c.ins)))
+}
 
 func (c *code) alu(op uint8, dst, src reg)          { c.raw(clALU64|0x08|op, dst, src, 0, 0) }
 func (c *code) aluImm(op uint8, dst reg, k int32)   { c.raw(clALU64|op, dst, 0, 0, k) }

@@ -2,6 +2,7 @@ package bpf
 
 import (
 	"fmt"
+	"math"
 
 	"godtrace/internal/btf"
 	"godtrace/internal/dif"
@@ -87,6 +88,14 @@ func (f *fn) builtin(in *dif.Ins) {
 	c := f.c
 	switch id := dif.BuiltinID(in.Sym); id {
 	case dif.BArg:
+		if f.gp.g.Kind == probe.KindTracepoint {
+			i := int(f.index(in))
+			if i >= f.fewestArgs() {
+				c.imm(r0, 0)
+				break
+			}
+			f.typedArg(in, i)
+		}
 		f.arg(int(f.index(in)), r0)
 	case dif.BArgs:
 		f.typedArg(in, int(in.Imm))
@@ -286,7 +295,7 @@ func (f *fn) arg(n int, r reg) {
 		c.load(8, r, ctx(), 8*n)
 		c.opaque(r)
 	case probe.KindFexit:
-		if n != 1 {
+		if n != 1 || f.gp.g.Void {
 			zero()
 			return
 		}
@@ -348,6 +357,15 @@ func (f *fn) arg(n int, r reg) {
 	default:
 		zero()
 	}
+}
+
+// fewestArgs is the number of arguments that all probes of the group have.
+func (f *fn) fewestArgs() int {
+	n := math.MaxInt
+	for _, e := range f.gp.enabled {
+		n = min(n, len(e.Probe.TypedArgs()))
+	}
+	return n
 }
 
 // typedArg puts the native value of args[i] into r0. Probes of one program may
@@ -451,6 +469,18 @@ func (f *fn) location(in *dif.Ins, l *probe.Loc) {
 	case probe.LocConst:
 		c.imm(r0, l.Disp)
 		c.opaque(r0)
+		return
+	case probe.LocCtxAddr:
+		c.addr(r0, f.machine(pCtx, r1), int(l.Off))
+		c.opaque(r0)
+		return
+	case probe.LocCtxData:
+		c.load(4, r0, f.machine(pCtx, r1), int(l.Off))
+		c.aluImm(opAnd, r0, 0xffff)
+		c.mov(r2, f.machine(pCtx, r2))
+		c.opaque(r2)
+		c.alu(opAdd, r0, r2)
+		c.aluImm(opAdd, r0, int32(l.Disp))
 		return
 	case probe.LocCtx, probe.LocReg:
 		n := l.Size

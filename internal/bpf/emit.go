@@ -53,6 +53,8 @@ type faultSite struct {
 	st   state
 	// inBuf: the address was left in the frame's second buffer.
 	inBuf bool
+	// kindInBuf: and the kind in the first.
+	kindInBuf bool
 }
 
 type dropSite struct {
@@ -377,7 +379,7 @@ func (f *fn) signExtend(r reg, n int) {
 // fault is a label that faults, with the address in register addr plus off.
 func (f *fn) fault(kind dif.FaultKind, addr dif.Reg, off int64) label {
 	l := f.c.newLabel()
-	f.faults = append(f.faults, faultSite{l, kind, addr, off, f.idx, f.c.line, f.state, false})
+	f.faults = append(f.faults, faultSite{at: l, kind: kind, addr: addr, off: off, idx: f.idx, line: f.c.line, st: f.state})
 	return l
 }
 
@@ -434,6 +436,11 @@ func (f *fn) stubs() {
 		f.probeTo(r3)
 		c.imm(r4, int64(uint64(s.kind)<<56|uint64(s.line&0xffffff)<<32))
 		c.alu(opOr, r3, r4)
+		if s.kindInBuf {
+			c.load(8, r4, fp, bufOff)
+			c.aluImm(opLsh, r4, 56)
+			c.alu(opOr, r3, r4)
+		}
 		c.imm(r4, int64(uint64(f.cl.ID)<<40|uint64(f.in.pos&0xffff)<<24|uint64(s.idx&0xffffff)))
 		if f.p.hasErr {
 			c.mov(r1, f.machine(pCtx, r1))

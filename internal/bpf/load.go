@@ -3,12 +3,15 @@ package bpf
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 
+	"godtrace/internal/bpf/lib"
 	"godtrace/internal/btf"
 	"godtrace/internal/dif"
 	"godtrace/internal/probe"
@@ -233,6 +236,10 @@ func (p *plan) spec(g *probe.Group) (progSpec, error) {
 		if g.Kind == probe.KindFexit {
 			s.attachType = attachFexit
 		}
+		if g.AttachBTF != 0 {
+			s.btfID, s.btfObj = g.AttachBTF, g.AttachObj
+			break
+		}
 		set, err := btf.Kernel()
 		if err != nil {
 			return s, errNoBTF(err)
@@ -287,25 +294,64 @@ func (r *Runtime) loadGroup(i int, gp *groupPlan) error {
 // program writes a group's program: main, the clauses, the fault routine.
 func (p *plan) program(c *code, gp *groupPlan) error {
 	gp.faultLabel = c.newLabel()
+	gp.routines = map[string]label{}
 	m := &mainFn{p: p, gp: gp, c: c}
+	c.function(c.newLabel())
 	m.emit()
 	for _, s := range m.subs {
-		c.place(s.entry)
+		c.function(s.entry)
 		if err := p.subprogram(c, s); err != nil {
 			return err
 		}
 	}
 	if !gp.canFault {
-		return nil
+		return p.linkRoutines(c, gp)
 	}
 	for _, e := range gp.errors {
 		e.entry = c.newLabel()
 	}
 	p.faultRoutine(c, gp, gp.errors)
 	for _, e := range gp.errors {
-		c.place(e.entry)
+		c.function(e.entry)
 		if err := p.subprogram(c, &sub{fns: []*fn{e}}); err != nil {
 			return err
+		}
+	}
+	return p.linkRoutines(c, gp)
+}
+
+// linkRoutines appends the library functions that were called, and theirs.
+func (p *plan) linkRoutines(c *code, gp *groupPlan) error {
+	if len(gp.routines) == 0 {
+		return nil
+	}
+	v := lib.MayGoto
+	if p.release < 6<<8|9 {
+		v = lib.BPFLoop
+		c.funcInfo = true
+	}
+	l, err := lib.Load(v)
+	if err != nil {
+		return err
+	}
+	names := slices.Sorted(maps.Keys(gp.routines))
+	funcs, err := l.Closure(names...)
+	if err != nil {
+		return err
+	}
+	c.line = 0
+	for _, f := range funcs {
+		if _, ok := gp.routines[f.Name]; !ok {
+			gp.routines[f.Name] = c.newLabel()
+		}
+	}
+	for _, f := range funcs {
+		c.function(gp.routines[f.Name])
+		for _, r := range f.Refs {
+			c.fixes = append(c.fixes, fix{int32(len(c.ins) + r.At), gp.routines[r.Name], true})
+		}
+		for _, w := range f.Code {
+			c.raw(uint8(w), reg(w>>8&15), reg(w>>12&15), int16(w>>16), int32(w>>32))
 		}
 	}
 	return nil
@@ -380,6 +426,9 @@ func (m *mainFn) emit() {
 	}
 	if !gp.sys() {
 		c.imm(r9, 0)
+	}
+	if gp.needState {
+		c.storeImm(8, r8, p.stateOff, 0)
 	}
 	if gp.needThis && p.thisSize > 0 {
 		for off := 0; off < p.thisSize; off += 8 {
@@ -556,10 +605,42 @@ func (m *mainFn) claim(out label) {
 // pack arranges the clauses into subprograms.
 func (m *mainFn) pack() {
 	m.entry = map[*instance]*sub{}
-	for _, in := range m.gp.instances {
-		s := &sub{fns: []*fn{in.fn}, entry: m.c.newLabel()}
-		m.subs = append(m.subs, s)
-		m.entry[in] = s
+	n := len(m.gp.instances)
+	if n <= maxSubprogs {
+		for _, in := range m.gp.instances {
+			s := &sub{fns: []*fn{in.fn}, entry: m.c.newLabel()}
+			m.subs = append(m.subs, s)
+			m.entry[in] = s
+		}
+		return
+	}
+	// A subprogram of several clauses is called for all of them, so they must
+	// come together in every set: runs of one set are, if no other set has
+	// part of them.
+	in := map[*instance]int{}
+	for _, set := range m.gp.sets {
+		for _, i := range set {
+			in[i]++
+		}
+	}
+	size := (n + maxSubprogs - 1) / maxSubprogs
+	for _, set := range m.gp.sets {
+		var s *sub
+		for _, i := range set {
+			if m.entry[i] != nil {
+				s = nil
+				continue
+			}
+			if s == nil || in[i] > 1 || len(s.fns) >= size+1 || exits(s.fns[len(s.fns)-1].cl) {
+				s = &sub{entry: m.c.newLabel()}
+				m.subs = append(m.subs, s)
+			}
+			s.fns = append(s.fns, i.fn)
+			m.entry[i] = s
+			if in[i] > 1 {
+				s = nil
+			}
+		}
 	}
 }
 
@@ -568,12 +649,16 @@ func (m *mainFn) pack() {
 func (m *mainFn) calls(set []*instance, end label) {
 	c := m.c
 	for i, in := range set {
+		if i > 0 && m.entry[in] == m.entry[set[i-1]] {
+			continue // part of the subprogram just called
+		}
 		c.mov(r1, r6)
 		c.mov(r2, r8)
 		c.mov(r3, r7)
 		c.mov(r4, r9)
 		c.callSub(m.entry[in].entry)
-		if i+1 < len(set) && exits(in.cl) {
+		last := m.entry[in].fns[len(m.entry[in].fns)-1]
+		if i+1 < len(set) && exits(last.cl) {
 			m.activity(end)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"godtrace/internal/agg"
+	"godtrace/internal/bpf/lib"
 	"godtrace/internal/dif"
 	"godtrace/internal/probe"
 	"godtrace/internal/ring"
@@ -98,8 +99,12 @@ type plan struct {
 	needTAI    bool
 	needStrBuf bool
 	strBufOff  int
-	ringGeo    ring.Geometry
-	specGeo    ring.Geometry
+	// what library routines work with
+	workSize, workOff   int
+	stateSize, stateOff int
+	slack               int
+	ringGeo             ring.Geometry
+	specGeo             ring.Geometry
 }
 
 type interner struct {
@@ -179,10 +184,13 @@ type groupPlan struct {
 	needProbe   bool
 	needScratch bool
 	needThis    bool
+	needState   bool
+	base        int // bytes of the clauses' frames that are taken
 	canFault    bool
 
 	errors     []*fn // the clauses of ERROR, as compiled into this program
 	faultLabel label
+	routines   map[string]label // library functions called
 }
 
 func align(n, a int) int { return (n + a - 1) &^ (a - 1) }
@@ -357,6 +365,13 @@ func (p *plan) scan() error {
 					p.needTAI = true
 				}
 			case dif.Call:
+				if rt := routine(in); rt != nil {
+					p.workSize = max(p.workSize, rt.Work(p.strSize()))
+					if rt.State {
+						p.stateSize = lib.State(p.strSize())
+					}
+					p.slack = max(p.slack, lib.Slack(int(in.Size), p.strSize()))
+				}
 				switch dif.Subr(in.Sym) {
 				case dif.SStrlen, dif.SStrcmp:
 					p.needStrBuf = true
@@ -517,6 +532,11 @@ func (p *plan) layout() {
 	p.zeroOff = off
 	p.dataSize = off + p.zeroSize
 	p.tempOff = scrThis + p.thisSize
+	if p.workSize > 0 {
+		p.stateOff = p.tempOff
+		p.workOff = align(p.stateOff+p.stateSize, 8)
+		p.tempOff = p.workOff + align(p.workSize, 8)
+	}
 	if p.needStrBuf {
 		p.strBufOff = p.tempOff
 		p.tempOff += 2 * align(p.strSize(), 8)
@@ -543,6 +563,9 @@ func (p *plan) cpuSlots() int {
 
 // prepare allocates registers and memory for the clauses of a group.
 func (p *plan) prepare(gp *groupPlan) error {
+	if len(gp.instances) > maxSubprogs {
+		gp.base = -packOff + 24
+	}
 	for _, in := range gp.instances {
 		f, err := newFn(p, gp, in, false)
 		if err != nil {
@@ -577,6 +600,10 @@ func (gp *groupPlan) take(f *fn) {
 	gp.needProbe = gp.needProbe || f.used[pProbe]
 	gp.needScratch = gp.needScratch || f.used[pScratch]
 	gp.needThis = gp.needThis || f.usesThis
+	for i := range f.cl.Code {
+		rt := routine(&f.cl.Code[i])
+		gp.needState = gp.needState || rt != nil && rt.State
+	}
 }
 
 // finish sizes the scratch level. Helpers write at an offset they compute, of
@@ -584,7 +611,7 @@ func (gp *groupPlan) take(f *fn) {
 // level ends in as much slack as either can be.
 func (p *plan) finish() {
 	p.allocOff = align(max(p.allocOff, p.tempOff), 8)
-	slack := max(p.allocSize, p.obj.StrSize)
+	slack := max(p.allocSize, p.strSize(), p.slack)
 	p.scratchSize = align(p.allocOff+p.allocSize+slack, 64)
 }
 

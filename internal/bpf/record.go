@@ -185,7 +185,7 @@ func (f *fn) time(r reg) {
 func (p *plan) faultRoutine(c *code, gp *groupPlan, errors []*fn) {
 	const ctxOff, scrOff = -16, -24
 	c.line = 0
-	c.place(gp.faultLabel)
+	c.function(gp.faultLabel)
 	c.mov(r6, r3)
 	c.mov(r7, r4)
 	c.mov(r8, r5)
@@ -241,10 +241,11 @@ func (p *plan) faultRoutine(c *code, gp *groupPlan, errors []*fn) {
 		c.alu(opAdd, r1, r2)
 		c.storeImm(8, r9, scrArgs, 0)
 		c.store(8, r9, scrArgs+8, r1)
-		c.storeImm(8, r9, scrArgs+16, 1)
+		c.mov(r1, r7)
+		c.aluImm(opRsh, r1, 40)
+		c.store(8, r9, scrArgs+16, r1)
 		c.mov(r1, r7)
 		c.aluImm(opAnd, r1, 0xffffff)
-		c.aluImm(opLsh, r1, 2) // DIF instructions are 4 bytes
 		c.store(8, r9, scrArgs+24, r1)
 		c.mov(r1, r6)
 		c.aluImm(opRsh, r1, 56)

@@ -3,6 +3,7 @@ package bpf
 import (
 	"fmt"
 
+	"godtrace/internal/bpf/lib"
 	"godtrace/internal/dif"
 )
 
@@ -63,7 +64,79 @@ func (f *fn) subroutine(in *dif.Ins) {
 		f.progenyof(in, arg(0))
 		f.put(in.Dst, r0)
 	default:
-		f.unsupported(in, fmt.Sprintf("subroutine %d", s), "not yet written for eBPF")
+		if rt := routine(in); rt != nil {
+			f.callRoutine(in, rt)
+			return
+		}
+		f.unsupported(in, fmt.Sprintf("subroutine %v", s), "not yet written for eBPF")
+	}
+}
+
+// routine is the library's routine for a call, nil where the code is written
+// out here.
+func routine(in *dif.Ins) *lib.Routine {
+	if in.Op != dif.Call {
+		return nil
+	}
+	switch s := dif.Subr(in.Sym); s {
+	case dif.SStrlen, dif.SStrcmp, dif.SStrjoin:
+		return nil
+	default:
+		return lib.Routines[s]
+	}
+}
+
+// callRoutine calls a routine of the library by its convention (package lib).
+func (f *fn) callRoutine(in *dif.Ins, rt *lib.Routine) {
+	c, p := f.c, f.p
+	s := f.machine(pScratch, r1)
+	n := len(in.Args)
+	for i := range 4 {
+		at := p.workOff + lib.Arg(i)
+		switch {
+		case i < n:
+			f.storeReg(8, s, at, in.Args[i])
+		case rt.Defaults != nil && i >= rt.First && i < rt.First+len(rt.Defaults):
+			c.imm(r2, rt.Defaults[i-rt.First])
+			c.store(8, s, at, r2)
+		}
+	}
+	c.addr(r1, s, p.workOff)
+	s = f.machine(pScratch, r2)
+	if in.Temp != 0 {
+		c.addr(r2, s, f.temps[in.Temp-1].off+int(in.Imm))
+	} else {
+		c.addr(r2, s, p.workOff)
+	}
+	c.imm(r3, int64(max(in.Size, 8)))
+	c.imm(r4, int64(p.strSize()))
+	if rt.State {
+		c.addr(r5, f.machine(pScratch, r5), p.stateOff)
+	} else {
+		c.imm(r5, 0)
+	}
+	l, ok := f.gp.routines[rt.Func]
+	if !ok {
+		l = c.newLabel()
+		f.gp.routines[rt.Func] = l
+	}
+	c.callSub(l)
+	if canFault(in) {
+		good := c.newLabel()
+		c.jmpImm(jEQ, r0, 0, good)
+		c.aluImm(opAnd, r0, 0xff)
+		c.store(8, fp, bufOff, r0)
+		c.load(8, r0, f.machine(pScratch, r1), p.workOff+8)
+		c.store(8, fp, buf2Off, r0)
+		bad := f.fault(0, 0, 0)
+		site := &f.faults[len(f.faults)-1]
+		site.inBuf, site.kindInBuf = true, true
+		c.jmp(bad)
+		c.place(good)
+	}
+	if in.Dst != 0 {
+		c.load(8, r0, f.machine(pScratch, r1), p.workOff)
+		f.put(in.Dst, r0)
 	}
 }
 

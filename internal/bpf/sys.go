@@ -13,6 +13,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"godtrace/internal/bpf/lib"
 )
 
 // Maps and programs are made by bpf(2) itself: a loader library probes for
@@ -200,7 +202,10 @@ func loadStorageBTF(size int) (int, error) {
 	}{0xeb9f, 1, 0, 24, 0, uint32(t.Len()), uint32(t.Len()), uint32(len(strs))})
 	b.Write(t.Bytes())
 	b.WriteString(strs)
-	blob := b.Bytes()
+	return loadBTF(b.Bytes())
+}
+
+func loadBTF(blob []byte) (int, error) {
 	a := struct {
 		btf, log                uint64
 		size, logSize, logLevel uint32
@@ -209,7 +214,7 @@ func loadStorageBTF(size int) (int, error) {
 	fd, err := bpfCall(cmdBTFLoad, unsafe.Pointer(&a), unsafe.Sizeof(a))
 	runtime.KeepAlive(blob)
 	if err != nil {
-		return -1, fmt.Errorf("types of the thread storage: %w", err)
+		return -1, fmt.Errorf("loading types: %w", err)
 	}
 	return fd, nil
 }
@@ -246,7 +251,21 @@ func loadProg(name string, s progSpec, c *code) (int, error) {
 		license: uint64(uintptr(unsafe.Pointer(&license[0]))), flags: s.flags, name: objName("dt_" + name),
 		attachType: s.attachType, attachBTFID: s.btfID, attachBTFObj: s.btfObj,
 	}
+	var info []uint32
+	if c.funcInfo {
+		btfFD, err := loadBTF(lib.FuncBTF())
+		if err != nil {
+			return -1, err
+		}
+		defer unix.Close(btfFD)
+		for _, at := range c.funcs {
+			info = append(info, uint32(at), lib.FuncType)
+		}
+		a.btfFD, a.funcInfoSize = uint32(btfFD), 8
+		a.funcInfo, a.funcInfoCnt = uint64(uintptr(unsafe.Pointer(&info[0]))), uint32(len(c.funcs))
+	}
 	fd, err := bpfCall(cmdProgLoad, unsafe.Pointer(&a), unsafe.Sizeof(a))
+	runtime.KeepAlive(info)
 	if err == nil {
 		runtime.KeepAlive(c)
 		return fd, nil
@@ -269,6 +288,7 @@ func loadProg(name string, s progSpec, c *code) (int, error) {
 		}
 	}
 	runtime.KeepAlive(c)
+	runtime.KeepAlive(info)
 	return -1, newVerifierError(name, c, err, string(bytes.TrimRight(log, "\x00")))
 }
 
