@@ -136,6 +136,13 @@ type output struct {
 }
 
 func (o *output) Write(b []byte) (int, error) {
+	// What is printed at once leaves at once: a traced command that shares the
+	// output does not write into the middle of a line.
+	if len(b) > o.w.Available() {
+		if err := o.w.Flush(); err != nil && o.err == nil {
+			o.err = err
+		}
+	}
 	n, err := o.w.Write(b)
 	if err != nil && o.err == nil {
 		o.err = err
