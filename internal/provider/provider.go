@@ -38,6 +38,9 @@ type Attachment struct {
 	// Refused are the probes that Attach could not attach while others of the
 	// group were; it is to be read after Attach.
 	Refused []Refusal
+	// Notes are what a user who asks for details should know about the
+	// attachment; they are complete when the Attachment is returned.
+	Notes []string
 }
 
 // Refusal says why a probe was not attached.
@@ -64,7 +67,7 @@ const (
 
 // All returns a fresh instance of every provider, in listing order.
 func All() []Provider {
-	return []Provider{newDtrace(), newProfile(), newSyscall(), newSdt(), newRawtp()}
+	return []Provider{newDtrace(), newProfile(), newSyscall(), newSdt(), newRawtp(), newFbt(), newRawfbt(), newKinst()}
 }
 
 // closers closes all of them at once: many closings wait for a grace period

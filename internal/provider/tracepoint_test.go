@@ -167,6 +167,11 @@ func TestFieldTypes(t *testing.T) {
 // counter loads a program that counts its firings in this process by cookie.
 func counter(t *testing.T, typ ebpf.ProgramType, attach ebpf.AttachType) (*ebpf.Program, *ebpf.Map) {
 	t.Helper()
+	return counterTo(t, typ, attach, "")
+}
+
+func counterTo(t *testing.T, typ ebpf.ProgramType, attach ebpf.AttachType, to string) (*ebpf.Program, *ebpf.Map) {
+	t.Helper()
 	m, err := ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.Array, KeySize: 4, ValueSize: 8, MaxEntries: 8})
 	if err != nil {
 		t.Fatal(err)
@@ -194,7 +199,7 @@ func counter(t *testing.T, typ ebpf.ProgramType, attach ebpf.AttachType) (*ebpf.
 		asm.Mov.Imm(asm.R0, 0).WithSymbol("out"),
 		asm.Return(),
 	)
-	prog, err := ebpf.NewProgram(&ebpf.ProgramSpec{Name: "counter", Type: typ, AttachType: attach, License: "GPL", Instructions: ins})
+	prog, err := ebpf.NewProgram(&ebpf.ProgramSpec{Name: "counter", Type: typ, AttachType: attach, AttachTo: to, License: "GPL", Instructions: ins})
 	if err != nil {
 		t.Fatalf("load: %v", err)
 	}

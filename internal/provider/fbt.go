@@ -1,0 +1,395 @@
+package provider
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"godtrace/internal/btf"
+	"godtrace/internal/probe"
+	"godtrace/internal/symbol"
+	"godtrace/internal/syscalls"
+	"godtrace/internal/tracefs"
+	"godtrace/internal/types"
+)
+
+// Fbt is the provider of function boundaries of the kernel:
+// fbt:MODULE:FUNC:entry and :return, for every function that the kernel's
+// function tracer can reach. Left out of the kernel's own list are only
+//
+//   - names that occur before: static functions share names; one probe fires for all,
+//   - names with a dot, which the compiler made up (.isra.0, .part.0, .constprop.0):
+//     their arguments are not those of the source. The provider rawfbt has them.
+type Fbt struct {
+	// Engine chooses how probes are attached: "" or "auto", "fentry", "multi",
+	// "kprobe". Set it before Groups.
+	Engine string
+	// Return chooses how returns are found: "" by the engine, "insn" by probes on
+	// the return instructions.
+	Return string
+
+	list  []*kfunc          // all, once listed
+	funcs map[string]*kfunc // by module:name
+	how   map[*probe.Probe]string
+}
+
+// kfunc is a function of the kernel with its two probes.
+type kfunc struct {
+	module, name string
+	addrs        []uint64 // nil where not known yet
+	btf          btf.ID   // 0: BTF has no such function
+	probes       [2]*probe.Probe
+}
+
+// fbtSite is a probe's Site.
+type fbtSite struct {
+	fn  *kfunc
+	ret bool
+}
+
+var fbtAttr = &probe.Attributes{
+	Provider: probe.Attr{Name: "Evolving", Data: "Evolving", Class: "Common"},
+	Module:   probe.Attr{Name: "Private", Data: "Private", Class: "Unknown"},
+	Func:     probe.Attr{Name: "Private", Data: "Private", Class: "ISA"},
+	Name:     probe.Attr{Name: "Evolving", Data: "Evolving", Class: "Common"},
+	Args:     probe.Attr{Name: "Private", Data: "Private", Class: "ISA"},
+}
+
+func newFbt() *Fbt {
+	return &Fbt{funcs: map[string]*kfunc{}, how: map[*probe.Probe]string{}}
+}
+
+// Name implements Provider.
+func (*Fbt) Name() string { return "fbt" }
+
+// sides are the names of the probes of a function.
+var sides = [2]string{"entry", "return"}
+
+// matchesSide reports whether a name can mean the probe of a function.
+func matchesSide(name string) bool { return probe.Glob(name, sides[0]) || probe.Glob(name, sides[1]) }
+
+// exact reports whether a part of a description names one thing.
+func exact(part string) bool { return part != "" && !probe.IsGlob(part) }
+
+// Probes implements Provider. A function named in full is looked up in BTF,
+// which takes a millisecond; anything else lists.
+func (p *Fbt) Probes(d probe.Desc) ([]*probe.Probe, error) {
+	if !probe.Glob(d.Provider, "fbt") || !matchesSide(d.Name) {
+		return nil, nil
+	}
+	named := d.Provider == "fbt"
+	if exact(d.Func) && strings.Contains(d.Func, ".") {
+		return nil, nil // see rawfbt
+	}
+	if !tracefs.CanTraceFunctions() && !haveKprobes() {
+		if named {
+			return nil, &MissingError{"tracing of kernel functions", "4.20 with CONFIG_FUNCTION_TRACER or CONFIG_KPROBES",
+				"use the providers sdt, rawtp and syscall, which need no patching of kernel text"}
+		}
+		return nil, nil
+	}
+	var out []*probe.Probe
+	add := func(f *kfunc) {
+		for i, side := range sides {
+			if probe.Glob(d.Name, side) {
+				out = append(out, f.probes[i])
+			}
+		}
+	}
+	if exact(d.Func) && p.list == nil {
+		fs, known := p.lookup(d)
+		if known {
+			for _, f := range fs {
+				add(f)
+			}
+			return out, nil
+		}
+		if !named {
+			return nil, nil
+		}
+	}
+	if err := p.load(); err != nil {
+		if named {
+			return nil, err
+		}
+		return nil, nil
+	}
+	for _, f := range p.list {
+		if probe.Glob(d.Module, f.module) && probe.Glob(d.Func, f.name) {
+			add(f)
+		}
+	}
+	return out, nil
+}
+
+// lookup finds a function by its name in the BTF of vmlinux and the modules.
+// known is false where BTF cannot tell whether there is one: some functions are
+// not in it.
+func (p *Fbt) lookup(d probe.Desc) (fs []*kfunc, known bool) {
+	set, err := KernelBTF()
+	if err != nil {
+		return nil, false
+	}
+	if probe.Glob(d.Module, symbol.Vmlinux) {
+		if id, ok := set.VMLinux.FuncID(d.Func); ok {
+			fs = append(fs, p.get(symbol.Vmlinux, d.Func, id))
+		}
+	}
+	if d.Module == symbol.Vmlinux {
+		return fs, len(fs) > 0
+	}
+	// In a description without a provider, read:entry means the system call: do
+	// not open the BTF of every module for it.
+	if d.Provider == "" && d.Module == "" {
+		if isSyscall(d.Func) {
+			return fs, len(fs) > 0
+		}
+	}
+	inModule := false
+	for _, m := range set.Modules() {
+		if !probe.Glob(d.Module, m) {
+			continue
+		}
+		if spec, err := set.Module(m); err == nil {
+			for _, id := range spec.IDs(d.Func) {
+				inModule = inModule || spec.Kind(id) == btf.KindFunc
+			}
+		}
+	}
+	if inModule {
+		return nil, false // modules' functions are numbered by the list
+	}
+	return fs, len(fs) > 0
+}
+
+func isSyscall(name string) bool {
+	for nr := range syscalls.Max {
+		if syscalls.Name(syscalls.AMD64, nr) == name {
+			return true
+		}
+	}
+	return false
+}
+
+// get makes the function and its probes. Those in vmlinux's BTF are numbered
+// by it, so that one function can be looked up without listing all.
+func (p *Fbt) get(module, name string, id btf.ID) *kfunc {
+	key := module + ":" + name
+	f := p.funcs[key]
+	if f == nil {
+		f = &kfunc{module: module, name: name}
+		p.funcs[key] = f
+		f.makeProbes("fbt", baseFbt+2*int(id), fbtAttr)
+		f.btf = id
+		f.probes[0].ArgsFn = func() []probe.Arg { return f.args(false) }
+		f.probes[1].ArgsFn = func() []probe.Arg { return f.args(true) }
+	}
+	return f
+}
+
+func (f *kfunc) makeProbes(provider string, id int, attr *probe.Attributes) {
+	both := new([2]probe.Probe)
+	for i, side := range sides {
+		both[i] = probe.Probe{
+			ID:   id + i,
+			Desc: probe.Desc{Provider: provider, Module: f.module, Func: f.name, Name: side},
+			Attr: attr,
+			Site: fbtSite{f, i == 1},
+		}
+		f.probes[i] = &both[i]
+	}
+}
+
+// load reads the list of functions that can be traced.
+func (p *Fbt) load() error {
+	if p.list != nil {
+		return nil
+	}
+	funcs, err := tracefs.Functions()
+	if err != nil {
+		if errors.Is(err, os.ErrNotExist) || errors.Is(err, os.ErrPermission) {
+			return &MissingError{"the list of functions that can be traced", "2.6.27 with CONFIG_DYNAMIC_FTRACE", "name a function in full"}
+		}
+		return fmt.Errorf("fbt probes: %w", err)
+	}
+	ids := map[string]btf.ID{}
+	if set, err := KernelBTF(); err == nil {
+		for id := range set.VMLinux.All(btf.KindFunc) {
+			ids[set.VMLinux.TypeName(id)] = id
+		}
+	}
+	list := make([]*kfunc, 0, len(funcs))
+	seen := make(map[string]bool, len(funcs))
+	for i, fn := range funcs {
+		if strings.Contains(fn.Name, ".") {
+			continue
+		}
+		key := fn.Module + ":" + fn.Name
+		f := p.funcs[key]
+		switch {
+		case f != nil:
+		case fn.Module == symbol.Vmlinux && ids[fn.Name] != 0:
+			f = p.get(fn.Module, fn.Name, ids[fn.Name])
+		default:
+			f = &kfunc{module: fn.Module, name: fn.Name}
+			f.makeProbes("fbt", baseFbtMore+2*i, fbtAttr)
+			f.probes[0].ArgsFn = func() []probe.Arg { return f.args(false) }
+			f.probes[1].ArgsFn = func() []probe.Arg { return f.args(true) }
+			p.funcs[key] = f
+		}
+		if fn.Addr != 0 {
+			f.addrs = append(f.addrs, fn.Addr)
+		}
+		if !seen[key] {
+			seen[key] = true
+			list = append(list, f)
+		}
+	}
+	p.list = list
+	return nil
+}
+
+// proto finds the function in the BTF of its module.
+func (f *kfunc) proto() (spec *btf.Spec, id, ret btf.ID, params []btf.Param, variadic, ok bool) {
+	set, err := KernelBTF()
+	if err != nil {
+		return
+	}
+	if spec, err = set.Module(f.module); err != nil {
+		return
+	}
+	if id = f.btf; id == 0 {
+		for _, i := range spec.IDs(f.name) {
+			if spec.Kind(i) == btf.KindFunc {
+				id = i
+			}
+		}
+		if id == 0 {
+			return
+		}
+		f.btf = id
+	}
+	ret, params, variadic, err = spec.Proto(id)
+	return spec, id, ret, params, variadic, err == nil
+}
+
+// args are the typed arguments of the entry probe, the parameters, or of the
+// return probe: the offset of the return instruction (0 where the engine cannot
+// know it) and the value returned.
+func (f *kfunc) args(isReturn bool) []probe.Arg {
+	spec, _, ret, params, _, ok := f.proto()
+	if !ok {
+		return nil
+	}
+	if isReturn {
+		out := []probe.Arg{{Name: "offset", Native: types.TInt}}
+		if ret == 0 {
+			return out
+		}
+		t, err := spec.Type(ret)
+		if err != nil {
+			return nil
+		}
+		return append(out, probe.Arg{Native: t, From: 1})
+	}
+	out := make([]probe.Arg, 0, len(params))
+	for i, pm := range params {
+		t, err := spec.Type(pm.Type)
+		if err != nil {
+			return nil
+		}
+		out = append(out, probe.Arg{Name: pm.Name, Native: t, From: i})
+	}
+	return out
+}
+
+// Mechanism says how the kernel reaches an enabled probe: "fentry", "kprobe",
+// "kprobe.multi" …; "" before Groups.
+func (p *Fbt) Mechanism(pr *probe.Probe) string { return p.how[pr] }
+
+// Groups implements Provider.
+func (p *Fbt) Groups(enabled []*probe.Probe) ([]*Attachment, error) {
+	if len(enabled) == 0 {
+		return nil, nil
+	}
+	engine := p.Engine
+	switch engine {
+	case "", "auto":
+		engine = chooseEngine(enabled)
+	case "fentry", "kprobe":
+	case "multi":
+		if !haveMulti() {
+			return nil, errNoMulti
+		}
+	default:
+		return nil, fmt.Errorf("fbt engine %q: expected auto, fentry, multi or kprobe", p.Engine)
+	}
+	var out []*Attachment
+	var perSide [2][]*probe.Probe
+	for _, pr := range enabled {
+		site := pr.Site.(fbtSite)
+		side := 0
+		if site.ret {
+			side = 1
+		}
+		if engine == "fentry" {
+			a, err := fentryGroup(pr, site)
+			if err != nil {
+				return nil, fmt.Errorf("%s: fentry: %w", pr.Desc, err)
+			}
+			p.how[pr] = [2]string{"fentry", "fexit"}[side]
+			out = append(out, a)
+			continue
+		}
+		perSide[side] = append(perSide[side], pr)
+	}
+	for side, prs := range perSide {
+		if len(prs) == 0 {
+			continue
+		}
+		ret := side == 1
+		var as []*Attachment
+		switch {
+		case ret && p.Return == "insn":
+			var err error
+			if as, err = returnGroups(prs); err != nil {
+				return nil, err
+			}
+			p.tell(prs, "kprobe on return instructions")
+		case engine == "multi":
+			as = []*Attachment{multiGroup("fbt", prs, ret)}
+			p.tell(prs, [2]string{"kprobe.multi", "kretprobe.multi"}[side])
+		default:
+			as = []*Attachment{kprobeGroup("fbt", prs, ret)}
+			p.tell(prs, [2]string{"kprobe", "kretprobe"}[side])
+		}
+		out = append(out, as...)
+	}
+	return out, nil
+}
+
+func (p *Fbt) tell(prs []*probe.Probe, how string) {
+	for _, pr := range prs {
+		p.how[pr] = how
+	}
+}
+
+// maxFentry is how many probes get a program and a trampoline of their own:
+// the cheapest firing there is, but each takes milliseconds to attach.
+const maxFentry = 8
+
+// chooseEngine takes fentry for a handful of functions the verifier admits it
+// for, a multi link for more, and kprobes one by one where there are none.
+func chooseEngine(enabled []*probe.Probe) string {
+	if len(enabled) <= maxFentry && !slices.ContainsFunc(enabled, func(pr *probe.Probe) bool {
+		return !canFentry(pr.Site.(fbtSite))
+	}) {
+		return "fentry"
+	}
+	if haveMulti() {
+		return "multi"
+	}
+	return "kprobe"
+}

@@ -1,0 +1,442 @@
+package provider
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"unsafe"
+
+	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
+
+	"godtrace/internal/btf"
+	"godtrace/internal/probe"
+	"godtrace/internal/symbol"
+)
+
+// The ways into a kernel function. Program types, attach types and flags are
+// those of include/uapi/linux/bpf.h.
+const (
+	progKprobe  = 2
+	progTracing = 26
+
+	typeFentry      = 24
+	typeFexit       = 25
+	typeKprobeMulti = 42
+
+	multiReturn = 1 // BPF_F_KPROBE_MULTI_RETURN
+)
+
+var errNoMulti = &MissingError{"multi links of kprobes", "5.18 with CONFIG_FPROBE", "-x fbt=kprobe attaches probe by probe"}
+
+func bpfSyscall(cmd int, attr unsafe.Pointer, size uintptr) (int, error) {
+	r, _, errno := unix.Syscall(unix.SYS_BPF, uintptr(cmd), uintptr(attr), size)
+	if errno != 0 {
+		return -1, errno
+	}
+	return int(r), nil
+}
+
+// loadEmpty loads a program that returns 0 at once: to ask the verifier
+// whether it admits an attachment.
+func loadEmpty(typ, attach, btfID, btfObj uint32) (int, error) {
+	insns := [2]uint64{0x00000000000000b7, 0x0000000000000095} // r0 = 0; exit
+	license := []byte("GPL\x00")
+	attr := struct {
+		typ, n           uint32
+		insns, license   uint64
+		_, _             uint32
+		_                uint64
+		_, _             uint32
+		_                [16]byte
+		_, attach        uint32
+		_, _             uint32
+		_                uint64
+		_, _             uint32
+		_                uint64
+		_, btfID, btfObj uint32
+		_                uint32
+	}{typ: typ, n: 2, insns: uint64(uintptr(unsafe.Pointer(&insns))), license: uint64(uintptr(unsafe.Pointer(&license[0]))),
+		attach: attach, btfID: btfID, btfObj: btfObj}
+	fd, err := bpfSyscall(unix.BPF_PROG_LOAD, unsafe.Pointer(&attr), unsafe.Sizeof(attr))
+	runtime.KeepAlive(&insns)
+	runtime.KeepAlive(license)
+	return fd, err
+}
+
+// multiLink attaches a program to many functions: by name, or by address where
+// addrs is not nil.
+func multiLink(prog int, names []string, addrs, cookies []uint64, ret bool) (int, error) {
+	attr := struct {
+		prog, target, typ, flags uint32
+		multiFlags, cnt          uint32
+		syms, addrs, cookies     uint64
+	}{prog: uint32(prog), typ: typeKprobeMulti, cnt: uint32(len(cookies))}
+	if ret {
+		attr.multiFlags = multiReturn
+	}
+	var ptrs []*byte
+	switch {
+	case len(cookies) == 0:
+	case addrs != nil:
+		attr.addrs = uint64(uintptr(unsafe.Pointer(&addrs[0])))
+	default:
+		for _, n := range names {
+			b, err := unix.BytePtrFromString(n)
+			if err != nil {
+				return -1, err
+			}
+			ptrs = append(ptrs, b)
+		}
+		attr.syms = uint64(uintptr(unsafe.Pointer(&ptrs[0])))
+	}
+	if len(cookies) > 0 {
+		attr.cookies = uint64(uintptr(unsafe.Pointer(&cookies[0])))
+	}
+	fd, err := bpfSyscall(unix.BPF_LINK_CREATE, unsafe.Pointer(&attr), unsafe.Sizeof(attr))
+	runtime.KeepAlive(ptrs)
+	runtime.KeepAlive(addrs)
+	runtime.KeepAlive(cookies)
+	return fd, err
+}
+
+// haveMulti reports whether the kernel has multi links of kprobes. One that
+// does complains about a link of nothing; Debian's 6.1, built without fprobes,
+// knows the type but not the operation.
+var haveMulti = sync.OnceValue(func() bool {
+	fd, err := loadEmpty(progKprobe, typeKprobeMulti, 0, 0)
+	if err != nil {
+		return false
+	}
+	defer unix.Close(fd)
+	l, err := multiLink(fd, nil, nil, nil, false)
+	if err == nil {
+		unix.Close(l)
+	}
+	return errors.Is(err, unix.EINVAL) || err == nil
+})
+
+// kprobePMU is the perf event type of kprobes, from sysfs; 0: there is none.
+var kprobePMU = sync.OnceValue(func() uint32 {
+	b, err := os.ReadFile("/sys/bus/event_source/devices/kprobe/type")
+	if err != nil {
+		return 0
+	}
+	n, _ := strconv.ParseUint(strings.TrimSpace(string(b)), 10, 32)
+	return uint32(n)
+})
+
+func haveKprobes() bool { return kprobePMU() != 0 }
+
+// attachKprobe puts prog on an instruction: at offset off of the function
+// called name, or where name is "" at the address off. A cookie goes with it.
+func attachKprobe(prog *ebpf.Program, name string, off uint64, ret bool, cookie uint64) (io.Closer, error) {
+	if !haveKprobes() {
+		return nil, errNoKprobes
+	}
+	attr := unix.PerfEventAttr{Type: kprobePMU(), Size: uint32(unsafe.Sizeof(unix.PerfEventAttr{})), Ext2: off}
+	if ret {
+		attr.Config = 1 // format/retprobe: config:0
+	}
+	var b *byte
+	if name != "" {
+		var err error
+		if b, err = unix.BytePtrFromString(name); err != nil {
+			return nil, err
+		}
+		attr.Ext1 = uint64(uintptr(unsafe.Pointer(b)))
+	}
+	ev, err := unix.PerfEventOpen(&attr, -1, 0, -1, unix.PERF_FLAG_FD_CLOEXEC)
+	runtime.KeepAlive(b)
+	if err != nil {
+		return nil, err
+	}
+	return attachPerf(prog, ev, cookie)
+}
+
+// canFentry asks the verifier whether a program may be attached by a
+// trampoline: the function must be one place, in BTF, and its arguments of
+// types that trampolines pass on.
+func canFentry(site fbtSite) bool {
+	fn := site.fn
+	if len(fn.addrs) > 1 || !fn.unique() {
+		return false
+	}
+	_, id, _, _, variadic, ok := fn.proto()
+	if !ok || variadic {
+		return false
+	}
+	obj, done, err := moduleBTF(fn.module)
+	if err != nil {
+		return false
+	}
+	defer done()
+	typ := uint32(typeFentry)
+	if site.ret {
+		typ = typeFexit
+	}
+	fd, err := loadEmpty(progTracing, typ, uint32(id), obj)
+	if err != nil {
+		return false
+	}
+	unix.Close(fd)
+	return true
+}
+
+// unique reports that BTF knows one function of that name. The kernel leaves
+// functions out of BTF whose namesakes have other prototypes.
+func (f *kfunc) unique() bool {
+	set, err := KernelBTF()
+	if err != nil {
+		return false
+	}
+	spec, err := set.Module(f.module)
+	if err != nil {
+		return false
+	}
+	n := 0
+	for _, id := range spec.IDs(f.name) {
+		if spec.Kind(id) == btf.KindFunc {
+			n++
+		}
+	}
+	return n == 1
+}
+
+// moduleBTF gives a descriptor of the kernel's own copy of a module's BTF; 0 is
+// vmlinux. done closes it.
+func moduleBTF(module string) (fd uint32, done func(), err error) {
+	if module == symbol.Vmlinux {
+		return 0, func() {}, nil
+	}
+	var id uint32
+	for {
+		next := struct{ start, next, flags uint32 }{start: id}
+		if _, err := bpfSyscall(unix.BPF_BTF_GET_NEXT_ID, unsafe.Pointer(&next), unsafe.Sizeof(next)); err != nil {
+			return 0, nil, fmt.Errorf("BTF of module %s: %w", module, err)
+		}
+		id = next.next
+		get := struct{ id, next, flags uint32 }{id: id}
+		f, err := bpfSyscall(unix.BPF_BTF_GET_FD_BY_ID, unsafe.Pointer(&get), unsafe.Sizeof(get))
+		if err != nil {
+			continue // gone
+		}
+		if name, kernel := btfName(f); kernel && name == module {
+			return uint32(f), func() { unix.Close(f) }, nil
+		}
+		unix.Close(f)
+	}
+}
+
+// btfName reads the name of a BTF object and whether it is the kernel's
+// (struct bpf_btf_info).
+func btfName(fd int) (name string, kernel bool) {
+	var buf [64]byte
+	info := struct {
+		btf           uint64
+		size, id      uint32
+		name          uint64
+		nameLen, kern uint32
+	}{name: uint64(uintptr(unsafe.Pointer(&buf))), nameLen: uint32(len(buf))}
+	attr := struct {
+		fd, len uint32
+		info    uint64
+	}{uint32(fd), uint32(unsafe.Sizeof(info)), uint64(uintptr(unsafe.Pointer(&info)))}
+	_, err := bpfSyscall(unix.BPF_OBJ_GET_INFO_BY_FD, unsafe.Pointer(&attr), unsafe.Sizeof(attr))
+	runtime.KeepAlive(&buf)
+	runtime.KeepAlive(&info)
+	if err != nil {
+		return "", false
+	}
+	return unix.ByteSliceToString(buf[:]), info.kern != 0
+}
+
+// fentryGroup attaches one probe by a trampoline.
+func fentryGroup(pr *probe.Probe, site fbtSite) (*Attachment, error) {
+	_, id, ret, params, _, ok := site.fn.proto()
+	if !ok {
+		return nil, errors.New("BTF has no such function")
+	}
+	obj, _, err := moduleBTF(site.fn.module) // stays open: the load needs it
+	if err != nil {
+		return nil, err
+	}
+	g := &probe.Group{
+		Kind: probe.KindFentry, Name: site.fn.name, Probes: []*probe.Probe{pr}, NArgs: len(params),
+		AttachTo: site.fn.name, AttachBTF: uint32(id), AttachObj: obj, AttachType: typeFentry, Void: ret == 0,
+	}
+	if site.ret {
+		g.Kind, g.AttachType = probe.KindFexit, typeFexit
+	}
+	attach := func(prog *ebpf.Program) (io.Closer, error) {
+		attr := struct {
+			name uint64
+			prog uint32
+			_    uint32
+			_    uint64
+		}{prog: uint32(prog.FD())}
+		fd, err := bpfSyscall(unix.BPF_RAW_TRACEPOINT_OPEN, unsafe.Pointer(&attr), unsafe.Sizeof(attr))
+		runtime.KeepAlive(prog)
+		if obj != 0 {
+			unix.Close(int(obj))
+		}
+		if err != nil {
+			return nil, refusal(pr, err)
+		}
+		return fdCloser(fd), nil
+	}
+	return &Attachment{Group: g, Attach: attach}, nil
+}
+
+// refusal words the kernel's reasons.
+func refusal(pr *probe.Probe, err error) error {
+	why := ""
+	switch {
+	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ESRCH):
+		why = "the kernel has no such function, or its tracer cannot reach it"
+	case errors.Is(err, unix.EADDRNOTAVAIL):
+		why = "several functions share the name"
+	case errors.Is(err, unix.EINVAL), errors.Is(err, unix.EILSEQ):
+		why = "the kernel allows no probe there"
+	case errors.Is(err, unix.EBUSY):
+		why = "another tracer holds the function"
+	default:
+		return fmt.Errorf("%s: %w", pr.Desc, err)
+	}
+	return fmt.Errorf("%s: %s (%w)", pr.Desc, why, err)
+}
+
+// indexGroup is a group whose keys number its probes.
+func indexGroup(kind probe.Kind, name string, prs []*probe.Probe) *probe.Group {
+	g := &probe.Group{Kind: kind, Name: name, Probes: prs}
+	for i := range prs {
+		g.Keys = append(g.Keys, uint64(i))
+	}
+	return g
+}
+
+// target is one place that a probe is to be attached to.
+type target struct {
+	pr     *probe.Probe
+	name   string // for messages; and where addr is 0, to attach by
+	addr   uint64
+	cookie uint64
+}
+
+// targets are all places of the functions of probes: one function may be
+// several, and cookies are the probes' places in the list.
+func targets(prs []*probe.Probe) []target {
+	var out []target
+	for i, pr := range prs {
+		fn := pr.Site.(fbtSite).fn
+		if len(fn.addrs) == 0 {
+			out = append(out, target{pr, fn.name, 0, uint64(i)})
+		}
+		for _, a := range fn.addrs {
+			out = append(out, target{pr, fn.name, a, uint64(i)})
+		}
+	}
+	return out
+}
+
+// multiGroup attaches many functions by one link. Functions the kernel refuses
+// are found by halving, and reported.
+func multiGroup(name string, prs []*probe.Probe, ret bool) *Attachment {
+	g := indexGroup(probe.KindKprobe, name, prs)
+	if ret {
+		g.Kind, g.Name = probe.KindKretprobe, name+"_ret"
+	}
+	g.AttachType = typeKprobeMulti
+	a := &Attachment{Group: g}
+	a.Attach = func(prog *ebpf.Program) (io.Closer, error) {
+		var byName, byAddr []target
+		for _, t := range targets(prs) {
+			if t.addr != 0 {
+				byAddr = append(byAddr, t)
+			} else {
+				byName = append(byName, t)
+			}
+		}
+		var cs closers
+		for _, ts := range [][]target{byAddr, byName} {
+			cs = append(cs, a.multi(prog, ts, ret)...)
+		}
+		if len(cs) == 0 {
+			if len(a.Refused) == 0 {
+				return nil, errors.New("no functions")
+			}
+			return nil, a.Refused[0].Err
+		}
+		return cs, nil
+	}
+	return a
+}
+
+// maxRefused bounds the search for refused functions: halving costs some ten
+// attempts for each.
+const maxRefused = 200
+
+func (a *Attachment) multi(prog *ebpf.Program, ts []target, ret bool) closers {
+	if len(ts) == 0 {
+		return nil
+	}
+	names := make([]string, len(ts))
+	cookies := make([]uint64, len(ts))
+	var addrs []uint64
+	for i, t := range ts {
+		names[i], cookies[i] = t.name, t.cookie
+		if t.addr != 0 {
+			addrs = append(addrs, t.addr)
+		}
+	}
+	fd, err := multiLink(prog.FD(), names, addrs, cookies, ret)
+	runtime.KeepAlive(prog)
+	if err == nil {
+		return closers{fdCloser(fd)}
+	}
+	if len(ts) == 1 || len(a.Refused) > maxRefused || errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOMEM) {
+		for _, t := range ts {
+			a.Refused = append(a.Refused, Refusal{t.pr, refusal(t.pr, err)})
+		}
+		return nil
+	}
+	half := len(ts) / 2
+	return append(a.multi(prog, ts[:half], ret), a.multi(prog, ts[half:], ret)...)
+}
+
+// kprobeGroup attaches functions one by one; one program serves all.
+func kprobeGroup(name string, prs []*probe.Probe, ret bool) *Attachment {
+	g := indexGroup(probe.KindKprobe, name, prs)
+	if ret {
+		g.Kind, g.Name = probe.KindKretprobe, name+"_ret"
+	}
+	a := &Attachment{Group: g}
+	a.Attach = func(prog *ebpf.Program) (io.Closer, error) { return a.kprobes(prog, targets(prs), ret) }
+	return a
+}
+
+// kprobes attaches prog to all targets and fails only if none was attached.
+func (a *Attachment) kprobes(prog *ebpf.Program, ts []target, ret bool) (io.Closer, error) {
+	var cs closers
+	for _, t := range ts {
+		name, off := t.name, uint64(0)
+		if t.addr != 0 {
+			name, off = "", t.addr
+		}
+		c, err := attachKprobe(prog, name, off, ret, t.cookie)
+		if err != nil {
+			a.Refused = append(a.Refused, Refusal{t.pr, refusal(t.pr, err)})
+			continue
+		}
+		cs = append(cs, c)
+	}
+	if len(cs) == 0 && len(a.Refused) > 0 {
+		return nil, a.Refused[0].Err
+	}
+	return cs, nil
+}
