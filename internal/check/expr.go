@@ -1103,10 +1103,11 @@ func (c *Checker) addSub(pos syntax.Pos, op syntax.Token, l, r val) val {
 			if size == 0 {
 				fail(pos, "D_OP_INCOMPLETE", "operator - cannot be applied to a forward declaration: no %s definition is available", types.Elem(lt))
 			}
+			d.T = types.TPtrdiff
 			if size == 1 {
-				return value(conv(d, types.TPtrdiff))
+				return value(d)
 			}
-			return value(conv(&Binary{E{types.TLong, pos}, syntax.Div, d, &Const{E{types.TLong, pos}, size}}, types.TPtrdiff))
+			return value(&Binary{E{types.TPtrdiff, pos}, syntax.Div, d, &Const{E{types.TLong, pos}, size}})
 		}
 	}
 	incompat(pos, l, op, r)

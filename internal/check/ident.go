@@ -384,10 +384,9 @@ func nearest(name string, candidates []string) string {
 		if abs(len(c)-len(name)) > bestD {
 			continue
 		}
-		if d := distance(name, c, bestD); d < bestD || d == bestD && best == "" {
-			if d > 0 {
-				best, bestD = c, d
-			}
+		d := distance(name, c, bestD)
+		if d > 0 && (d < bestD || d == bestD && (best == "" || len(c) == len(name) && len(best) != len(name))) {
+			best, bestD = c, d
 		}
 	}
 	return best
