@@ -446,6 +446,7 @@ func (f *fn) stubs() {
 			c.mov(r1, f.machine(pCtx, r1))
 			c.mov(r2, f.machine(pScratch, r2))
 		}
+		f.gp.faulted = true
 		c.callSub(f.gp.faultLabel)
 		c.jmp(f.end)
 	}

@@ -304,7 +304,8 @@ func (p *plan) program(c *code, gp *groupPlan) error {
 			return err
 		}
 	}
-	if !gp.canFault {
+	// What the verifier finds unreachable it refuses.
+	if !gp.faulted {
 		return p.linkRoutines(c, gp)
 	}
 	for _, e := range gp.errors {

@@ -187,6 +187,7 @@ type groupPlan struct {
 	needState   bool
 	base        int // bytes of the clauses' frames that are taken
 	canFault    bool
+	faulted     bool // the fault routine is called from somewhere
 
 	errors     []*fn // the clauses of ERROR, as compiled into this program
 	faultLabel label
