@@ -120,10 +120,6 @@ func (f *fn) storePart(t int32, fl dif.Field, v val) {
 			i.Op, i.Sym, i.Comment = dif.TBuiltin, int32(v.id), builtinName(v.id)
 			break
 		}
-		if v.kind == vLit && v.bound <= maxWords*8 {
-			f.storeLiteral(t, fl, f.c.obj.Strings[v.imm])
-			return
-		}
 		i.Op, i.A, i.Space = dif.TStr, f.in(v), v.space
 		if rest := v.bound; rest > 0 && rest < fl.Size {
 			// The value is bounded more tightly than the part.
@@ -150,22 +146,6 @@ func (f *fn) storePart(t int32, fl dif.Field, v val) {
 		}
 	}
 	f.emit(i)
-}
-
-// maxWords is how many words of a constant string are stored one by one; a
-// longer string is copied.
-const maxWords = 4
-
-func (f *fn) storeLiteral(t int32, fl dif.Field, s string) {
-	var b [8 * maxWords]byte
-	n := roundUp(copy(b[:], s)+1, 8)
-	for off := 0; off < n; off += 8 {
-		r := f.in(konst(int64(le64(b[off:]))))
-		f.emit(dif.Ins{Op: dif.TStore, Temp: t, Imm: int64(fl.Off + off), Size: 8, A: r})
-	}
-	if n < fl.Size {
-		f.emit(dif.Ins{Op: dif.TZero, Temp: t, Imm: int64(fl.Off + n), Size: int32(fl.Size - n)})
-	}
 }
 
 // aggStmt is @name[keys] = func(arg, incr).
