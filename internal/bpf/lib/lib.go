@@ -16,9 +16,10 @@
 //
 // r2 = dst is where a string result goes, dsize bytes, rounded up to 8, in a
 // map value. r3 = dsize and r4 = ssize (the option strsize, the bound of the
-// strings read) must be constants to the verifier, 1…1<<20. r5 = state, for
-// routines that have one (Routine.State), is its address in a map value. Unused
-// arguments may be anything initialised.
+// strings read) must be constants to the verifier, 1…1<<20. r5 = state is the
+// address, in a map value, of what lasts longer than a call: strtok's string
+// (Routine.State) or the offsets of kernel structures (Routine.Members; any
+// map, read-only ones too). Unused arguments may be anything initialised.
 //
 // r0 is 0, or the fault's kind as dif.FaultKind has it, its address at w+8.
 //
@@ -89,12 +90,13 @@ type Ref struct {
 
 // Routine describes an entry.
 type Routine struct {
-	Func     string  // its name in Library.Funcs
-	Strings  int     // buffers for strings in the work area
-	Bytes    int     // further bytes there
-	State    bool    // wants r5: State(ssize) bytes that live as long as a firing, zero at its start
-	Defaults []int64 // values of optional arguments, from the last on; nil: none
-	First    int     // which argument Defaults[0] is for
+	Func     string   // its name in Library.Funcs
+	Strings  int      // buffers for strings in the work area
+	Bytes    int      // further bytes there
+	State    bool     // wants r5: State(ssize) bytes that live as long as a firing, zero at its start
+	Defaults []int64  // values of optional arguments, from the last on; nil: none
+	First    int      // which argument Defaults[0] is for
+	Members  []Member // wants r5: the offsets of these, 8 bytes each
 }
 
 // header is sizeof(struct work).
@@ -125,7 +127,7 @@ var loaded = [...]func() (*Library, error){
 
 func load(v Variant) (*Library, error) {
 	l := &Library{Variant: v, Funcs: map[string]*Func{}}
-	for _, part := range []string{"strings", "numbers"} {
+	for _, part := range []string{"strings", "numbers", "json", "kernel"} {
 		name := "obj/" + part + "." + v.String() + ".o"
 		b, err := objects.ReadFile(name)
 		if err == nil {

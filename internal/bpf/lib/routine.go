@@ -29,4 +29,38 @@ var Routines = map[dif.Subr]*Routine{
 	dif.SInetNtoa6: {Func: "dt_inet_ntoa6"},
 	dif.SInetNtop:  {Func: "dt_inet_ntop"},
 	dif.SLinkNtop:  {Func: "dt_link_ntop"},
+	dif.SJSON:      {Func: "dt_json", Strings: 2},
+
+	dif.SMutexOwner:  {Func: "dt_mutex_owner", Members: mutex},
+	dif.SMutexOwned:  {Func: "dt_mutex_owned", Members: mutex},
+	dif.SRWIsWriter:  {Func: "dt_rw_iswriter", Members: rwlock},
+	dif.SRWReadHeld:  {Func: "dt_rw_read_held", Members: rwlock},
+	dif.SRWWriteHeld: {Func: "dt_rw_write_held", Members: rwlock},
+	dif.SProgenyof:   {Func: "dt_progenyof", Members: progeny},
+	dif.SGetf:        {Func: "dt_getf", Members: files},
+	dif.SDPath:       {Func: "dt_d_path", Bytes: pathMax, Members: paths},
 }
+
+// CWD gives the built-in variables cwd (argument 0) and root (argument 1).
+var CWD = &Routine{Func: "dt_cwd", Bytes: pathMax, Members: paths}
+
+// Member is a member of a kernel structure, as btf names it.
+type Member struct{ Tag, Path string }
+
+const pathMax = 4096 // PATH in kernel.c
+
+// The members of each kind of routine, in the order of the enumerations in
+// kernel.c.
+var (
+	mutex   = []Member{{"mutex", "owner"}}
+	rwlock  = []Member{{"qrwlock", "cnts"}}
+	progeny = []Member{{"task_struct", "tgid"}, {"task_struct", "real_parent"}}
+	files   = []Member{{"task_struct", "files"}, {"files_struct", "fdt"}, {"fdtable", "max_fds"}, {"fdtable", "fd"}}
+	paths   = []Member{
+		{"path", "mnt"}, {"path", "dentry"},
+		{"dentry", "d_parent"}, {"dentry", "d_name"}, {"dentry", "d_inode"}, {"dentry", "d_op"}, {"dentry", "d_sb"}, {"dentry", "d_hash.pprev"},
+		{"dentry_operations", "d_dname"}, {"super_block", "s_type"}, {"file_system_type", "name"}, {"inode", "i_ino"},
+		{"vfsmount", "mnt_root"}, {"mount", "mnt"}, {"mount", "mnt_parent"}, {"mount", "mnt_mountpoint"},
+		{"task_struct", "fs"}, {"fs_struct", "root"}, {"fs_struct", "pwd"},
+	}
+)

@@ -93,6 +93,18 @@ var manual = []struct {
 	{dif.SInetNtoa6, a([]byte{0x20, 1, 0xd, 0xb8, 0, 0, 0, 1, 0, 1, 0, 0, 0, 0, 0, 0x10}), "2001:db8:0:1:1::10"},
 	{dif.SInetNtoa6, a([]byte{10: 0xff, 0xff, 1, 2, 3, 4}), "::ffff:1.2.3.4"},
 	{dif.SLinkNtop, a(1, []byte{0, 0x1b, 0x21, 0xff, 9, 0xa0}), "00:1b:21:ff:09:a0"},
+	{dif.SJSON, a(`{"a": 1}`, "a"), "1"},
+	{dif.SJSON, a(`{ "foo" : { "bar" : [ 1 , "x\"y" , null ] } }`, "foo.bar[1]"), `x\"y`},
+	{dif.SJSON, a(`{ "foo" : { "bar" : [ 1 , "x" , null ] } }`, "foo.bar[2]"), "null"},
+	{dif.SJSON, a(`{ "foo" : { "bar" : [ 1 , "x" , null ] } }`, "foo.bar[3]"), "∅"},
+	{dif.SJSON, a(`{ "foo" : { "bar" : [ 1 , "x" , null ] } }`, "foo.bar"), `[ 1 , "x" , null ]`},
+	{dif.SJSON, a(`{ "foo" : {"foo": "inner", "b": {"x": 5}}, "b": 3 }`, "b"), "3"},
+	{dif.SJSON, a(`{ "foo" : {"foo": "inner", "b": {"x": 5}}, "b": 3 }`, "foo.b.x"), "5"},
+	{dif.SJSON, a(`{ "foo" : {"foo": "inner"}, "b": 3 }`, "c"), "∅"},
+	{dif.SJSON, a(`{ "a": tru`, "a"), "tru"},
+	{dif.SJSON, a(`{ "a": "tru`, "a"), "∅"},
+	{dif.SJSON, a(`[[1,2],[3,[4,{"k":-1.5e3}]]]`, "[1][1][1].k"), "-1.5e3"},
+	{dif.SJSON, a(`[[1,2],[3,[4]]]`, "1.0"), "3"},
 	{dif.SLinkNtop, a(7, []byte{0, 0x1b}), dif.FltIllOp},
 }
 
@@ -145,11 +157,14 @@ func TestManual(t *testing.T) {
 func TestBadAddress(t *testing.T) {
 	for _, v := range variants {
 		for s, r := range Routines {
+			if s == dif.SProgenyof || s == dif.SGetf {
+				continue // take no address
+			}
 			var args []any
 			switch s {
 			case dif.SLltostr:
 				continue
-			case dif.SStrcmp, dif.SStrjoin, dif.SStrstr, dif.SIndex, dif.SRindex, dif.SStrtok:
+			case dif.SStrcmp, dif.SStrjoin, dif.SJSON, dif.SStrstr, dif.SIndex, dif.SRindex, dif.SStrtok:
 				args = a("a", uint64(badAddr))
 			case dif.SInetNtop, dif.SLinkNtop:
 				args = a(map[dif.Subr]int{dif.SInetNtop: 10, dif.SLinkNtop: 32}[s], uint64(badAddr))
@@ -351,6 +366,20 @@ func randomArgs(r *rand.Rand, s dif.Subr, size int) []any {
 			return a(x)
 		}
 		return a(x, []int{0, 1, 2, 8, 10, 16, 16, 36, 37}[r.IntN(9)])
+	case dif.SJSON:
+		doc := randomJSON(r, 3)
+		if r.IntN(6) == 0 {
+			doc = doc[:r.IntN(len(doc)+1)]
+		}
+		path := ""
+		for range 1 + r.IntN(3) {
+			if r.IntN(2) == 0 {
+				path += fmt.Sprintf("[%d]", r.IntN(3))
+			} else {
+				path += "." + jsonKeys[r.IntN(len(jsonKeys))]
+			}
+		}
+		return a(doc, strings.TrimPrefix(path, "."))
 	case dif.SInetNtoa:
 		return a(mem(4))
 	case dif.SInetNtoa6:
@@ -363,11 +392,40 @@ func randomArgs(r *rand.Rand, s dif.Subr, size int) []any {
 	return a(text("abYZ@[`{\xc1 ", long))
 }
 
+var jsonKeys = []string{"a", "ab", "b", "abc"}
+
+func randomJSON(r *rand.Rand, depth int) string {
+	space := func() string { return []string{"", "", " ", "\t \n"}[r.IntN(4)] }
+	kind := r.IntN(8)
+	if depth == 3 {
+		kind = r.IntN(4)
+	}
+	if depth == 0 {
+		kind = 7
+	}
+	var parts []string
+	switch {
+	case kind < 2:
+		for range r.IntN(4) {
+			parts = append(parts, space()+`"`+jsonKeys[r.IntN(len(jsonKeys))]+`"`+space()+":"+space()+randomJSON(r, depth-1))
+		}
+		return "{" + strings.Join(parts, ",") + space() + "}"
+	case kind < 4:
+		for range r.IntN(4) {
+			parts = append(parts, space()+randomJSON(r, depth-1)+space())
+		}
+		return "[" + strings.Join(parts, ",") + space() + "]"
+	case kind < 6:
+		return []string{`""`, `"x"`, `"a\"]}"`, `"\\"`, `"{[,:"`}[r.IntN(5)]
+	}
+	return []string{"0", "-12.5e+3", "true", "null"}[r.IntN(4)]
+}
+
 // TestAgreement compares with the interpreter of the middle form.
 func TestAgreement(t *testing.T) {
 	for _, v := range variants {
 		for s, r := range Routines {
-			if s == dif.SStrtok {
+			if s == dif.SStrtok || r.Members != nil {
 				continue
 			}
 			for _, size := range sizes {
@@ -396,14 +454,14 @@ func BenchmarkCall(b *testing.B) {
 	const x, y = "/usr/lib/x86_64-linux/libc.so.6", "linux"
 	args := map[dif.Subr][]any{
 		dif.SStrcmp: a(x, x), dif.SStrjoin: a(x, y), dif.SStrchr: a(x, '6'), dif.SStrrchr: a(x, '/'), dif.SStrstr: a(x, y),
-		dif.SStrtok: a(x, "/"), dif.SSubstr: a(x, 5, 10), dif.SIndex: a(x, y), dif.SRindex: a(x, "lib"), dif.SLltostr: a(1234567),
+		dif.SStrtok: a(x, "/"), dif.SSubstr: a(x, 5, 10), dif.SJSON: a(`{"a": [1, 2, {"c": 3}]}`, "a[2].c"), dif.SIndex: a(x, y), dif.SRindex: a(x, "lib"), dif.SLltostr: a(1234567),
 		dif.SStrtoll: a("1234567"), dif.SInetNtoa: a([]byte{192, 168, 1, 20}), dif.SInetNtoa6: a([]byte{1, 2, 3, 4, 5, 15: 6}),
 		dif.SInetNtop: a(2, []byte{192, 168, 1, 20}), dif.SLinkNtop: a(1, []byte{1, 2, 3, 4, 5, 6}),
 	}
 	for _, v := range variants {
 		for s := dif.SNone; s <= dif.SMsgdsize; s++ {
 			r := Routines[s]
-			if r == nil {
+			if r == nil || r.Members != nil {
 				continue
 			}
 			b.Run(fmt.Sprintf("%v/%v", v, s), func(b *testing.B) {
