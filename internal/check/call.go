@@ -119,7 +119,7 @@ func (c *Checker) checkArgs(pos syntax.Pos, id *ident, p *proto, args []val) {
 // callExpr is a call. Subroutines have a value; actions and aggregating
 // functions are handed on to where they may stand.
 func (c *Checker) callExpr(x *syntax.Call) val {
-	pos := x.Pos()
+	pos := c.pos(x)
 	n := x.Fun
 	if n.Scoped || n.Class != syntax.Global {
 		fail(pos, "D_FUNC_IDENT", "function designator is not of function type")

@@ -100,6 +100,7 @@ type Checker struct {
 	file    *fileCtx
 	clause  *clauseCtx
 	scopes  []map[string]*binding // parameters of translators and inlines, innermost last
+	site    *syntax.Pos           // where the inline or translator being expanded is used; nil outside
 	attr    Attr                  // least stability met since it was last reset
 	depth   int
 	pending map[string][]*pendingPragma
@@ -216,7 +217,7 @@ func (c *Checker) File(f *syntax.File) (prog *Program, err error) {
 	old := c.file
 	c.file = &fileCtx{f: f, prog: prog, macros: map[string]bool{}}
 	defer func() {
-		c.file, c.clause, c.scopes, c.depth = old, nil, nil, 0
+		c.file, c.clause, c.scopes, c.site, c.depth = old, nil, nil, nil, 0
 		clear(c.pending)
 		if err != nil {
 			prog = nil
@@ -352,7 +353,7 @@ func (c *Checker) clauseFor(src *syntax.Clause, d *syntax.ProbeDesc, index int) 
 
 // attempt runs f and gives the error it failed with.
 func (c *Checker) attempt(f func()) (e *syntax.Error) {
-	depth, scopes := c.depth, len(c.scopes)
+	depth, scopes, site := c.depth, len(c.scopes), c.site
 	var err error
 	func() {
 		defer catch(&err)
@@ -361,7 +362,7 @@ func (c *Checker) attempt(f func()) (e *syntax.Error) {
 	if err == nil {
 		return nil
 	}
-	c.depth, c.scopes = depth, c.scopes[:scopes]
+	c.depth, c.scopes, c.site = depth, c.scopes[:scopes], site
 	return err.(*syntax.Error)
 }
 

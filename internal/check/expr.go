@@ -140,11 +140,11 @@ func (c *Checker) expr(x syntax.Expr) val {
 		return c.intLit(x)
 	case *syntax.StringLit:
 		s := x.Value
-		v := value(&String{E{types.TString, x.Pos()}, s})
+		v := value(&String{E{types.TString, c.pos(x)}, s})
 		v.str = &s
 		return v
 	case *syntax.FloatLit:
-		fail(x.Pos(), "D_SYNTAX", "floating-point constants are not permitted")
+		fail(c.pos(x), "D_SYNTAX", "floating-point constants are not permitted")
 	case *syntax.Paren:
 		return c.expr(x.X)
 	case *syntax.Macro:
@@ -156,7 +156,7 @@ func (c *Checker) expr(x syntax.Expr) val {
 	case *syntax.Unary:
 		return c.unary(x)
 	case *syntax.Postfix:
-		return c.incDec(x.Pos(), x.Op, x.X, true)
+		return c.incDec(c.pos(x), x.Op, x.X, true)
 	case *syntax.Binary:
 		return c.binary(x)
 	case *syntax.Assign:
@@ -185,16 +185,16 @@ func (c *Checker) expr(x syntax.Expr) val {
 
 func (c *Checker) intLit(x *syntax.IntLit) val {
 	if x.Overflow {
-		fail(x.Pos(), "D_INT_OFLOW", "integer constant %s cannot be represented in any built-in integral type", x.Text)
+		fail(c.pos(x), "D_INT_OFLOW", "integer constant %s cannot be represented in any built-in integral type", x.Text)
 	}
 	if x.Char {
-		return mkConst(x.Pos(), int64(x.Value), types.TInt)
+		return mkConst(c.pos(x), int64(x.Value), types.TInt)
 	}
 	t, ok := types.ForConst(x.Value, x.Decimal, x.Suffix)
 	if !ok {
-		fail(x.Pos(), "D_INT_OFLOW", "integer constant 0x%x cannot be represented in any built-in integral type", x.Value)
+		fail(c.pos(x), "D_INT_OFLOW", "integer constant 0x%x cannot be represented in any built-in integral type", x.Value)
 	}
-	return mkConst(x.Pos(), int64(x.Value), t)
+	return mkConst(c.pos(x), int64(x.Value), t)
 }
 
 // constant evaluates a constant expression.
@@ -219,16 +219,16 @@ func (c *Checker) macro(x *syntax.Macro) val {
 			text = ""
 		}
 	case number:
-		failHint(x.Pos(), "give the argument on the command line, or set the option defaultargs", "D_MACRO_UNDEF", "macro argument %s is not defined", written)
+		failHint(c.pos(x), "give the argument on the command line, or set the option defaultargs", "D_MACRO_UNDEF", "macro argument %s is not defined", written)
 	default:
 		hint := ""
 		if x.Name == "target" {
 			hint = "give a process with -p or a command with -c"
 		}
-		failHint(x.Pos(), hint, "D_MACRO_UNDEF", "macro variable %s is not defined", written)
+		failHint(c.pos(x), hint, "D_MACRO_UNDEF", "macro variable %s is not defined", written)
 	}
 	if x.String {
-		v := value(&String{E{types.TString, x.Pos()}, text})
+		v := value(&String{E{types.TString, c.pos(x)}, text})
 		v.str = &text
 		return v
 	}
@@ -240,15 +240,15 @@ func (c *Checker) macro(x *syntax.Macro) val {
 		// An identifier, or something that is none.
 		for i := range len(text) {
 			if b := text[i]; !(b == '_' || b == '`' || b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z' || i > 0 && b >= '0' && b <= '9') {
-				fail(x.Pos(), "D_SYNTAX", "syntax error near \"%s\"", text)
+				fail(c.pos(x), "D_SYNTAX", "syntax error near \"%s\"", text)
 			}
 		}
 		y, err := syntax.ParseExpr(text, syntax.Options{IsType: c.IsType})
 		n, isName := y.(*syntax.Name)
 		if err != nil || !isName {
-			fail(x.Pos(), "D_SYNTAX", "syntax error near \"%s\"", text)
+			fail(c.pos(x), "D_SYNTAX", "syntax error near \"%s\"", text)
 		}
-		return c.nameAt(n, x.Pos())
+		return c.nameAt(n, c.pos(x))
 	}
 	body := strings.TrimRight(digits, "uUlL")
 	base := 10
@@ -263,22 +263,22 @@ func (c *Checker) macro(x *syntax.Macro) val {
 	n, err := strconv.ParseUint(num, base, 64)
 	if err != nil {
 		if strings.Contains(err.Error(), "out of range") {
-			fail(x.Pos(), "D_MACRO_OFLOW", "macro argument %s constant %s results in integer overflow", written, text)
+			fail(c.pos(x), "D_MACRO_OFLOW", "macro argument %s constant %s results in integer overflow", written, text)
 		}
-		fail(x.Pos(), "D_SYNTAX", "syntax error near \"%s\"", text)
+		fail(c.pos(x), "D_SYNTAX", "syntax error near \"%s\"", text)
 	}
 	t, fits := types.ForConst(n, decimal, strings.ToLower(digits[len(body):]))
 	if !fits {
-		fail(x.Pos(), "D_INT_OFLOW", "integer constant 0x%x cannot be represented in any built-in integral type", n)
+		fail(c.pos(x), "D_INT_OFLOW", "integer constant 0x%x cannot be represented in any built-in integral type", n)
 	}
 	if neg {
 		n = -n
 	}
-	return mkConst(x.Pos(), int64(n), t)
+	return mkConst(c.pos(x), int64(n), t)
 }
 
 // name is what an identifier stands for where its value is wanted.
-func (c *Checker) name(x *syntax.Name) val { return c.nameAt(x, x.Pos()) }
+func (c *Checker) name(x *syntax.Name) val { return c.nameAt(x, c.pos(x)) }
 
 func (c *Checker) nameAt(x *syntax.Name, pos syntax.Pos) val {
 	switch {
@@ -577,7 +577,7 @@ var opText = map[syntax.Token]string{
 }
 
 func (c *Checker) unary(x *syntax.Unary) val {
-	pos := x.Pos()
+	pos := c.pos(x)
 	switch x.Op {
 	case syntax.Inc, syntax.Dec:
 		return c.incDec(pos, x.Op, x.X, false)
@@ -786,12 +786,12 @@ func (c *Checker) target(src syntax.Expr) val {
 	if n, ok := src.(*syntax.Name); ok && !n.Scoped && n.Class == syntax.Global && c.bound(n.Name) == nil {
 		if s := c.lookupGlobal(n.Name); s != nil {
 			if s.kind() != kindScalar {
-				fail(n.Pos(), "D_IDENT_BADREF", "%s '%s' may not be referenced as %s", s.kind(), n.Name, kindScalar)
+				fail(c.pos(n), "D_IDENT_BADREF", "%s '%s' may not be referenced as %s", s.kind(), n.Name, kindScalar)
 			}
-			return c.symbolValue(n.Pos(), s)
+			return c.symbolValue(c.pos(n), s)
 		}
-		if c.builtin(n.Pos(), n.Name) == nil {
-			return c.variable(n.Pos(), c.newVar(n.Pos(), syntax.Global, n.Name))
+		if c.builtin(c.pos(n), n.Name) == nil {
+			return c.variable(c.pos(n), c.newVar(c.pos(n), syntax.Global, n.Name))
 		}
 	}
 	return c.expr(src)
@@ -831,7 +831,7 @@ func incompat(pos syntax.Pos, a val, op syntax.Token, b val) {
 
 // assign is = and op=.
 func (c *Checker) assign(x *syntax.Assign) val {
-	pos := x.Pos()
+	pos := c.pos(x)
 	if x.Op != syntax.Assign_ {
 		return c.assignOp(x)
 	}
@@ -910,7 +910,7 @@ func unparen(x syntax.Expr) syntax.Expr {
 
 // assignOp is += and its like.
 func (c *Checker) assignOp(x *syntax.Assign) val {
-	pos, op := x.Pos(), x.Op
+	pos, op := c.pos(x), x.Op
 	name := opText[op] + "="
 	l := c.rvalue(c.target(x.X))
 	r := c.read(x.Y)
@@ -970,7 +970,7 @@ func scale(x Expr, size int64) Expr {
 }
 
 func (c *Checker) binary(x *syntax.Binary) val {
-	pos, op := x.Pos(), x.Op
+	pos, op := c.pos(x), x.Op
 	name := opText[op]
 	if op == syntax.Comma {
 		a, b := c.expr(x.X), c.expr(x.Y)
@@ -1043,9 +1043,9 @@ func (c *Checker) comparand(op syntax.Token, l val, src syntax.Expr) val {
 				if s != nil {
 					kind = s.kind()
 				}
-				fail(n.Pos(), "D_IDENT_AMBIG", "ambiguous use of operator %s: %s is both a %s enum tag and a global %s", opText[op], n.Name, l.typeName(), kind)
+				fail(c.pos(n), "D_IDENT_AMBIG", "ambiguous use of operator %s: %s is both a %s enum tag and a global %s", opText[op], n.Name, l.typeName(), kind)
 			}
-			return value(&Const{E{l.typ(), n.Pos()}, k})
+			return value(&Const{E{l.typ(), c.pos(n)}, k})
 		}
 	}
 	return c.read(src)
@@ -1234,7 +1234,7 @@ func fold(b *Binary) Expr {
 
 // cond is ?:.
 func (c *Checker) cond(x *syntax.Cond) val {
-	pos := x.Pos()
+	pos := c.pos(x)
 	q := c.read(x.C)
 	l, r := c.expr(x.X), c.expr(x.Y)
 	if q.x == nil || !types.IsScalar(q.typ()) {
@@ -1279,7 +1279,7 @@ func (c *Checker) cond(x *syntax.Cond) val {
 
 // cast is (type)x.
 func (c *Checker) cast(x *syntax.Cast) val {
-	pos := x.Pos()
+	pos := c.pos(x)
 	t := c.typeOf(x.Type)
 	v := c.expr(x.X)
 	if types.IsVoid(t) && v.call == nil {
@@ -1323,13 +1323,13 @@ func (c *Checker) cast(x *syntax.Cast) val {
 func (c *Checker) stringof(x *syntax.Stringof) val {
 	v := c.read(x.X)
 	if v.x == nil || !types.IsScalar(v.typ()) && !types.IsPointerLike(v.typ()) && !types.IsStrCompat(v.typ()) {
-		fail(x.Pos(), "D_STRINGOF_TYPE", "cannot apply stringof to a value of type %s", v.typeName())
+		fail(c.pos(x), "D_STRINGOF_TYPE", "cannot apply stringof to a value of type %s", v.typeName())
 	}
 	return value(toString(v.x))
 }
 
 func (c *Checker) sizeof(x *syntax.Sizeof) val {
-	pos := x.Pos()
+	pos := c.pos(x)
 	size := func(t types.Type) val {
 		t = c.withComplete(t)
 		n := t.Size()
@@ -1366,16 +1366,16 @@ func (c *Checker) sizeof(x *syntax.Sizeof) val {
 func (c *Checker) offsetof(x *syntax.Offsetof) val {
 	t := c.withComplete(c.typeOf(x.Type))
 	if !types.IsStructOrUnion(t) {
-		fail(x.Pos(), "D_OFFSETOF_TYPE", "offsetof operand must be a struct or union type")
+		fail(c.pos(x), "D_OFFSETOF_TYPE", "offsetof operand must be a struct or union type")
 	}
 	off, f, ok := types.FindMember(t, x.Member)
 	if !ok {
-		failHint(x.Pos(), memberHint(t, x.Member), "D_UNKNOWN", "failed to determine offset of %s: Member name not found", x.Member)
+		failHint(c.pos(x), memberHint(t, x.Member), "D_UNKNOWN", "failed to determine offset of %s: Member name not found", x.Member)
 	}
 	if f.Bits > 0 {
-		fail(x.Pos(), "D_OFFSETOF_BITFIELD", "cannot take offset of a bit-field: %s", x.Member)
+		fail(c.pos(x), "D_OFFSETOF_BITFIELD", "cannot take offset of a bit-field: %s", x.Member)
 	}
-	return mkConst(x.Pos(), off/8, types.TSize)
+	return mkConst(c.pos(x), off/8, types.TSize)
 }
 
 func memberHint(t types.Type, name string) string {
@@ -1403,7 +1403,7 @@ func memberHint(t types.Type, name string) string {
 
 // member is x.m and x->m.
 func (c *Checker) member(x *syntax.Member) val {
-	pos := x.Pos()
+	pos := c.pos(x)
 	op := "."
 	if x.Arrow {
 		op = "->"
@@ -1476,7 +1476,7 @@ func (c *Checker) objectAddr(v val) (addr Expr, off int64, user bool) {
 // index is x[args]: an element of an associative array, args[], registers, an
 // inline with parameters, or of a plain array.
 func (c *Checker) index(x *syntax.Index) val {
-	pos := x.Pos()
+	pos := c.pos(x)
 	if a, ok := unparen(x.X).(*syntax.Agg); ok {
 		name := a.Name
 		if name == "" {
@@ -1523,17 +1523,17 @@ func (c *Checker) nodeName(x syntax.Expr) string {
 
 // indexName handles names that have an index of their own meaning.
 func (c *Checker) indexName(x *syntax.Index, n *syntax.Name) (val, bool) {
-	pos := x.Pos()
+	pos := c.pos(x)
 	if n.Class == syntax.Global {
 		if c.bound(n.Name) != nil {
 			return val{}, false
 		}
 		s := c.lookupGlobal(n.Name)
 		if s == nil {
-			id := c.builtin(n.Pos(), n.Name)
+			id := c.builtin(c.pos(n), n.Name)
 			switch {
 			case id == nil:
-				s = c.newVar(n.Pos(), syntax.Global, n.Name)
+				s = c.newVar(c.pos(n), syntax.Global, n.Name)
 				s.array = true
 				return c.element(pos, s, x.Args), true
 			case id.kind == idArgs:
@@ -1541,7 +1541,7 @@ func (c *Checker) indexName(x *syntax.Index, n *syntax.Name) (val, bool) {
 			case id.kind == idRegs:
 				return c.regsElement(pos, id, x.Args), true
 			case id.kind != idScalar:
-				fail(n.Pos(), "D_IDENT_BADREF", "%s '%s' may not be referenced as %s", id.kindName(), n.Name, kindArray)
+				fail(c.pos(n), "D_IDENT_BADREF", "%s '%s' may not be referenced as %s", id.kindName(), n.Name, kindArray)
 			}
 			return val{}, false
 		}
@@ -1558,7 +1558,7 @@ func (c *Checker) indexName(x *syntax.Index, n *syntax.Name) (val, bool) {
 		}
 		return val{}, false
 	}
-	s := c.ensure(n.Pos(), n.Class, n.Name)
+	s := c.ensure(c.pos(n), n.Class, n.Name)
 	if s.array || s.unref(c.genNow()) {
 		if n.Class == syntax.This {
 			fail(pos, "D_ARR_LOCAL", "local variables may not be used as associative arrays: %s", n.Name)

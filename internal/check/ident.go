@@ -378,7 +378,10 @@ var (
 // A hint for a name that is not known: the nearest among the candidates, when
 // it is near enough to be a slip of the finger.
 func nearest(name string, candidates []string) string {
-	best, bestD := "", 1+len(name)/3
+	if len(name) < 3 {
+		return ""
+	}
+	best, bestD := "", max(1, (len(name)+1)/3)
 	sort.Strings(candidates)
 	for _, c := range candidates {
 		if abs(len(c)-len(name)) > bestD {

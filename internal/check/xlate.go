@@ -38,6 +38,25 @@ func (c *Checker) bound(name string) *binding {
 	return c.scopes[len(c.scopes)-1][name]
 }
 
+// pos is the place of a node as errors and instructions name it: within the
+// body of an inline or translator, the place of its use.
+func (c *Checker) pos(n syntax.Node) syntax.Pos {
+	if c.site != nil {
+		return *c.site
+	}
+	return n.Pos()
+}
+
+// at runs f with everything in it at the place of a use.
+func (c *Checker) at(pos syntax.Pos, f func()) {
+	old := c.site
+	if old == nil {
+		c.site = &pos
+	}
+	f()
+	c.site = old
+}
+
 // within runs f with the given parameters as the only bound names.
 func (c *Checker) within(pos syntax.Pos, scope map[string]*binding, f func()) {
 	if c.depth++; c.depth > maxDepth {
@@ -172,7 +191,9 @@ func (c *Checker) expand(pos syntax.Pos, in *inline, scope map[string]*binding) 
 	in.busy = true
 	defer func() { in.busy = false }()
 	var v val
-	c.within(pos, scope, func() { v = c.read(in.x) })
+	c.at(pos, func() {
+		c.within(pos, scope, func() { v = c.read(in.x) })
+	})
 	c.fitInline(pos, in, v)
 	v.pos = pos
 	if v.xl != nil {
@@ -254,7 +275,7 @@ func (c *Checker) translatorDecl(d *syntax.Translator) {
 	tr := &translator{dst: dst, src: src, param: d.Param, members: d.Members, lib: c.inLib(), chosen: map[string]int{}, attr: defAttr}
 	for _, m := range d.Members {
 		if _, _, ok := types.FindMember(dst, m.Name); !ok {
-			failHint(m.Pos(), memberHint(dst, m.Name), "D_XLATE_MEMB", "translator member %s is not a member of %s", m.Name, types.Underlying(dst))
+			failHint(c.pos(m), memberHint(dst, m.Name), "D_XLATE_MEMB", "translator member %s is not a member of %s", m.Name, types.Underlying(dst))
 		}
 	}
 	if !tr.lib {
@@ -273,7 +294,7 @@ func (c *Checker) translatorDecl(d *syntax.Translator) {
 func (c *Checker) memberValue(tr *translator, m *syntax.TransMember) val {
 	_, f, ok := types.FindMember(tr.dst, m.Name)
 	if !ok {
-		fail(m.Pos(), "D_XLATE_MEMB", "translator member %s is not a member of %s", m.Name, types.Underlying(tr.dst))
+		fail(c.pos(m), "D_XLATE_MEMB", "translator member %s is not a member of %s", m.Name, types.Underlying(tr.dst))
 	}
 	v := c.read(m.X)
 	if v.xl != nil {
@@ -286,7 +307,7 @@ func (c *Checker) memberValue(tr *translator, m *syntax.TransMember) val {
 		}
 	}
 	if !argCompat(v, f.Type) {
-		fail(m.Pos(), "D_XLATE_INCOMPAT", "translator member %s definition uses incompatible types: \"%s\" = \"%s\"", m.Name, typeName(f.Type), v.typeName())
+		fail(c.pos(m), "D_XLATE_INCOMPAT", "translator member %s definition uses incompatible types: \"%s\" = \"%s\"", m.Name, typeName(f.Type), v.typeName())
 	}
 	return v
 }
@@ -336,14 +357,14 @@ func (c *Checker) xlate(x *syntax.Xlate) val {
 	t := c.typeOf(x.Type)
 	v := c.read(x.X)
 	if v.x == nil {
-		fail(x.Pos(), "D_XLATE_NONE", "cannot translate from \"%s\" to \"%s\"", v.typeName(), typeName(t))
+		fail(c.pos(x), "D_XLATE_NONE", "cannot translate from \"%s\" to \"%s\"", v.typeName(), typeName(t))
 	}
 	tr := c.findXlator(v.typ(), t)
 	if tr == nil {
-		fail(x.Pos(), "D_XLATE_NONE", "cannot translate from \"%s\" to \"%s\"", v.typeName(), typeName(t))
+		fail(c.pos(x), "D_XLATE_NONE", "cannot translate from \"%s\" to \"%s\"", v.typeName(), typeName(t))
 	}
-	c.useAttr(x.Pos(), "translator", tr.attr)
-	return val{pos: x.Pos(), xl: &translation{tr: tr, src: c.coerce(v, tr.src), ptr: types.IsPointer(t)}}
+	c.useAttr(c.pos(x), "translator", tr.attr)
+	return val{pos: c.pos(x), xl: &translation{tr: tr, src: c.coerce(v, tr.src), ptr: types.IsPointer(t)}}
 }
 
 // translated is the value of one member of a translation.
@@ -375,7 +396,9 @@ func (c *Checker) translated(pos syntax.Pos, xl *translation, name string) (v va
 	}
 	for n, i := range idx {
 		try := func() {
-			c.within(pos, scope, func() { v = c.memberValue(tr, tr.members[i]) })
+			c.at(pos, func() {
+				c.within(pos, scope, func() { v = c.memberValue(tr, tr.members[i]) })
+			})
 		}
 		if n == len(idx)-1 {
 			try()
@@ -554,12 +577,14 @@ func (c *Checker) loadLibrary(kind, name string) bool {
 	if err != nil {
 		panic(err.(*syntax.Error))
 	}
-	oldFile, oldClause, oldScopes, oldAttr, oldLocals, oldPending := c.file, c.clause, c.scopes, c.attr, c.locals, c.pending
+	oldFile, oldClause, oldScopes, oldSite := c.file, c.clause, c.scopes, c.site
+	oldAttr, oldLocals, oldPending := c.attr, c.locals, c.pending
 	c.file = &fileCtx{f: f, lib: true, macros: map[string]bool{}}
-	c.clause, c.scopes, c.locals = nil, nil, map[string]*symbol{}
+	c.clause, c.scopes, c.site, c.locals = nil, nil, nil, map[string]*symbol{}
 	c.pending = map[string][]*pendingPragma{}
 	defer func() {
-		c.file, c.clause, c.scopes, c.attr, c.locals, c.pending = oldFile, oldClause, oldScopes, oldAttr, oldLocals, oldPending
+		c.file, c.clause, c.scopes, c.site = oldFile, oldClause, oldScopes, oldSite
+		c.attr, c.locals, c.pending = oldAttr, oldLocals, oldPending
 	}()
 	if e := c.attempt(func() { c.decls(f) }); e != nil && e.Tag != "D_PRAGMA_DEPEND" {
 		panic(e)

@@ -131,7 +131,7 @@ typedef struct fileinfo {
 } fileinfo_t;
 
 translator fileinfo_t < struct file *F > {
-	fi_name = F == NULL ? "<none>" : stringof(F->f_path.dentry->d_name.name);
+	fi_name = F == NULL ? "<none>" : F->f_path.dentry->d_name.name[0] == 0 ? "<unknown>" : stringof(F->f_path.dentry->d_name.name);
 	fi_dirname = F == NULL ? "<none>" : dirname(d_path(&F->f_path));
 	fi_pathname = F == NULL ? "<none>" : d_path(&F->f_path);
 	fi_offset = F == NULL ? 0 : F->f_pos;
