@@ -153,7 +153,15 @@ func (s *Session) compileError(err error, script bool) error {
 }
 
 func (s *Session) checkOptions() check.Options {
+	text := func(name string) string {
+		if v := s.opts.str[name]; len(v) > 0 {
+			return v[len(v)-1]
+		}
+		return ""
+	}
 	return check.Options{
+		Version:     text("version"),
+		AMin:        text("amin"),
 		ZDefs:       s.opts.flag("zdefs"),
 		DefaultArgs: s.opts.flag("defaultargs"),
 		ArgRef:      s.opts.flag("argref"),
