@@ -5,7 +5,6 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"sync"
 
 	"godtrace/internal/btf"
 	"godtrace/internal/probe"
@@ -29,7 +28,7 @@ func newEnv(providers []provider.Provider) *env {
 		providers: providers,
 		owner:     map[*probe.Probe]provider.Provider{},
 		macros:    map[string]string{},
-		btf:       sync.OnceValues(btf.Kernel),
+		btf:       provider.KernelBTF,
 	}
 }
 

@@ -55,8 +55,9 @@ func (s *Session) Go() (err error) {
 		if err != nil {
 			return fmt.Errorf("failed to attach %s: %w", a.Group.Name, err)
 		}
-		s.debugf("attach %s: %d probes", a.Group.Name, len(a.Group.Probes))
+		s.debugf("attach %s: %d probes, %d refused", a.Group.Name, len(a.Group.Probes), len(a.Refused))
 		r.links = append(r.links, l)
+		s.tell(a)
 	}
 	if r.begin >= 0 {
 		if err := rt.RunManual(r.begin); err != nil {
@@ -102,6 +103,9 @@ func (s *Session) enable(r *running) error {
 			}
 		}
 	}
+	for _, e := range r.enabled {
+		e.Probe.NoArgs = !slices.ContainsFunc(e.Clauses, readsArgs)
+	}
 	r.obj = comp.Object()
 	// Enablings are numbered in the order of the programs: clause by clause.
 	epid := 1
@@ -110,6 +114,48 @@ func (s *Session) enable(r *running) error {
 		epid += len(e.Clauses)
 	}
 	return nil
+}
+
+// readsArgs reports whether a clause uses arg0… or args[].
+func readsArgs(c *dif.Clause) bool {
+	return slices.ContainsFunc(c.Code, func(in dif.Ins) bool {
+		switch in.Op {
+		case dif.Builtin, dif.TBuiltin, dif.RecBuiltin:
+			id := dif.BuiltinID(in.Sym)
+			return id == dif.BArg || id == dif.BArgs
+		}
+		return false
+	})
+}
+
+// tell reports probes of an attached group that the kernel refused, and what
+// else there is to know about it.
+func (s *Session) tell(a *provider.Attachment) {
+	if s.Handlers.Note == nil {
+		return
+	}
+	const most = 10
+	for i, r := range a.Refused {
+		if i == most {
+			s.Handlers.Note(fmt.Sprintf("and %d probes more were refused", len(a.Refused)-most))
+			break
+		}
+		s.Handlers.Note(fmt.Sprintf("probe refused: %v", r.Err))
+	}
+	if n := len(a.Refused); n > 0 {
+		s.Handlers.Note(fmt.Sprintf("%d of %d probes attached, %d skipped", len(a.Group.Probes)-n, len(a.Group.Probes), n))
+	}
+	for _, n := range a.Notes {
+		s.Handlers.Note(n)
+	}
+}
+
+// configure hands options to the provider they are for.
+func (s *Session) configure(p provider.Provider) {
+	if p, ok := p.(*provider.Fbt); ok {
+		p.Engine = fbtEngines[s.opts.get("fbt")]
+		p.Return = fbtReturns[s.opts.get("fbtreturn")]
+	}
 }
 
 // loadConfig has the providers form programs.
@@ -127,6 +173,7 @@ func (s *Session) loadConfig(r *running) (*bpf.Config, error) {
 		}
 	}
 	for _, p := range s.env.providers {
+		s.configure(p)
 		atts, err := p.Groups(byProvider[p])
 		if err != nil {
 			return nil, err

@@ -135,6 +135,18 @@ func (s *Session) Probes() ([]*ProbeInfo, error) {
 	return out, nil
 }
 
+// Mechanism says by which of several ways the kernel reaches a probe, such as
+// "fentry"; "" where there is one way only.
+func (s *Session) Mechanism(p *ProbeInfo) string {
+	owner := s.env.owner[p.probe]
+	m, ok := owner.(interface{ Mechanism(*probe.Probe) string })
+	if !ok {
+		return ""
+	}
+	s.configure(owner)
+	return m.Mechanism(p.probe)
+}
+
 // Create starts a command, to be held until Go (-c). $target is its pid.
 func (s *Session) Create(cmd string) error {
 	t, err := process.Create(cmd)

@@ -74,6 +74,9 @@ var optionDefs = map[string]optionDef{
 	"pcapsize":      {runTime, parseSize, 100},
 	"temporal":      {runTime, parseFlag, 1},
 	"stats":         {runTime, parseFlag, Unset},
+	"fbt":           {runTime, parseWord(fbtEngines...), 0},
+	"fbtreturn":     {runTime, parseWord(fbtReturns...), 0},
+	"instr":         {runTime, parseFlag, Unset},
 
 	// Rates and the look of the output.
 	"switchrate":    {anyTime, parseRate, 1e9},
@@ -150,6 +153,12 @@ var optionDefs = map[string]optionDef{
 	"version":      {compileTime, parseVersion, Unset},
 	"zdefs":        {compileTime, parseFlag, Unset},
 }
+
+// How the provider fbt attaches probes, and finds returns.
+var (
+	fbtEngines = []string{"auto", "fentry", "multi", "kprobe"}
+	fbtReturns = []string{"engine", "insn"}
+)
 
 // options holds the values of a session.
 type options struct {

@@ -34,6 +34,9 @@ type Handlers struct {
 	Process func(pid int, msg string)
 	// SetOption is told of options that the action setopt() set.
 	SetOption func(name, value string)
+	// Note is told what is not an error but should be known: probes that the
+	// kernel refused while others were attached, returns that cannot be seen.
+	Note func(msg string)
 	// Stopping is told that Stop takes effect, before END and what remains are
 	// printed; what was printed before has been written.
 	Stopping func()

@@ -48,13 +48,13 @@ func (d *dtrace) listProbes(w *bufio.Writer, ps []*godtrace.ProbeInfo) {
 	for _, p := range ps {
 		fmt.Fprintf(w, "%5d %10s %17s %33s %s\n", p.ID, p.Provider, p.Module, p.Func, p.Name)
 		if d.verbose {
-			probeReport(w, p)
+			d.probeReport(w, p)
 		}
 	}
 }
 
 // probeReport is what -v says of a probe.
-func probeReport(w *bufio.Writer, p *godtrace.ProbeInfo) {
+func (d *dtrace) probeReport(w *bufio.Writer, p *godtrace.ProbeInfo) {
 	desc, args := p.Attributes()
 	fmt.Fprint(w, "\n\tProbe Description Attributes\n")
 	attributes(w, desc)
@@ -67,6 +67,9 @@ func probeReport(w *bufio.Writer, p *godtrace.ProbeInfo) {
 	}
 	if len(types) == 0 {
 		fmt.Fprint(w, "\t\tNone\n")
+	}
+	if m := d.s.Mechanism(p); m != "" {
+		fmt.Fprintf(w, "\n\tmechanism: %s\n", m)
 	}
 	fmt.Fprint(w, "\n")
 }
@@ -94,7 +97,7 @@ func (d *dtrace) stability(r *request) error {
 			last = c.Desc
 			fmt.Fprintf(w, "\n%s\n", c.Desc)
 			if p := alike(c.Probes); p != nil {
-				probeReport(w, p)
+				d.probeReport(w, p)
 			}
 		}
 	} else {

@@ -29,6 +29,7 @@ func (d *dtrace) trace() (int, error) {
 		Drop:    func(x godtrace.Drop) error { d.message("%s", x.Msg); return nil },
 		Error:   d.programFault,
 		Process: func(_ int, msg string) { d.notice("%s", msg) },
+		Note:    func(msg string) { d.notice("%s", msg) },
 		Stopping: func() {
 			// Away from the ^C of the terminal, even in quiet mode.
 			if !d.testing && d.s.Option("oformat") <= 0 {

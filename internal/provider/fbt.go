@@ -305,9 +305,20 @@ func (f *kfunc) args(isReturn bool) []probe.Arg {
 	return out
 }
 
-// Mechanism says how the kernel reaches an enabled probe: "fentry", "kprobe",
-// "kprobe.multi" …; "" before Groups.
-func (p *Fbt) Mechanism(pr *probe.Probe) string { return p.how[pr] }
+// Mechanism says how the kernel reaches a probe: "fentry", "kretprobe.multi" and
+// the like. For one that is not enabled it is what it would be if it were the
+// only one.
+func (p *Fbt) Mechanism(pr *probe.Probe) string {
+	if p.how[pr] == "" {
+		if _, err := p.Groups([]*probe.Probe{pr}); err != nil {
+			return "none: " + err.Error()
+		}
+		how := p.how[pr]
+		delete(p.how, pr)
+		return how
+	}
+	return p.how[pr]
+}
 
 // Groups implements Provider.
 func (p *Fbt) Groups(enabled []*probe.Probe) ([]*Attachment, error) {
