@@ -136,7 +136,7 @@ func (c *Checker) callExpr(x *syntax.Call) val {
 		failHint(pos, id.typ, "D_FUNC_UNDEF", "%s( ) is not available on Linux: %s", id.name, id.typ)
 	case idFunc:
 	case idActFunc, idAggFunc:
-		c.useAttr(pos, id.name, id.attr)
+		c.useAttr(pos, id.kindName()+" "+id.name, id.attr)
 		cv := &callVal{id: id, src: x}
 		for _, a := range x.Args {
 			v := c.expr(a)
@@ -150,7 +150,7 @@ func (c *Checker) callExpr(x *syntax.Call) val {
 	default:
 		fail(pos, "D_FUNC_IDKIND", "%s '%s' may not be referenced as a function", id.kindName(), n.Name)
 	}
-	c.useAttr(pos, id.name, id.attr)
+	c.useAttr(pos, id.kindName()+" "+id.name, id.attr)
 	vals := c.readAll(x.Args)
 	p := c.protoFor(pos, id)
 	c.checkArgs(pos, id, p, vals)

@@ -310,7 +310,7 @@ func (c *Checker) clauseFor(src *syntax.Clause, d *syntax.ProbeDesc, index int) 
 	out.Probes = ctx.probes
 	out.DescAttr = c.descAttr(ctx)
 	if c.opts.AMin != "" && out.DescAttr.less(c.amin) {
-		fail(d.Pos(), "D_ATTR_MIN", "attributes for probe description %s (%s) are less than predefined minimum", ctx.pdesc, strings.ToLower(out.DescAttr.String()))
+		fail(d.Pos(), "D_ATTR_MIN", "attributes for probe description %s (%s) are less than predefined minimum", ctx.pdesc, out.DescAttr.short())
 	}
 	out.Default = len(src.Body) == 0
 	c.attr = maxAttr
@@ -486,7 +486,7 @@ func provAttr(a probe.Attr) Attr {
 // useAttr records that something of that stability was used.
 func (c *Checker) useAttr(pos syntax.Pos, what string, a Attr) {
 	if c.opts.AMin != "" && c.file != nil && !c.file.lib && a.less(c.amin) {
-		fail(pos, "D_ATTR_MIN", "attributes for %s (%s) are less than predefined minimum", what, strings.ToLower(a.String()))
+		fail(pos, "D_ATTR_MIN", "attributes for %s (%s) are less than predefined minimum", what, a.short())
 	}
 	c.attr = c.attr.min(a)
 }

@@ -688,6 +688,16 @@ func (s *symbol) typ() types.Type {
 	return s.v.Type
 }
 
+func (s *symbol) name() string {
+	switch {
+	case s.inline != nil:
+		return s.inline.name
+	case s.v != nil:
+		return s.v.Name
+	}
+	return ""
+}
+
 func (s *symbol) kind() string {
 	switch {
 	case s.enum != nil:

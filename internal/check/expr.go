@@ -369,7 +369,7 @@ func (c *Checker) builtin(pos syntax.Pos, name string) *ident {
 }
 
 func (c *Checker) symbolValue(pos syntax.Pos, s *symbol) val {
-	c.useAttr(pos, "identifier", s.attr)
+	c.useAttr(pos, s.kind()+" "+s.name(), s.attr)
 	switch {
 	case s.enum != nil:
 		return value(&Const{E{s.enum.T, pos}, s.enum.Value})
@@ -384,7 +384,7 @@ func (c *Checker) builtinValue(pos syntax.Pos, id *ident) val {
 	if c.clause != nil {
 		attr = c.contextAttr(id, attr)
 	}
-	c.useAttr(pos, id.name, attr)
+	c.useAttr(pos, id.kindName()+" "+id.name, attr)
 	b := &Builtin{E: E{c.protoType(pos, id.typ), pos}, ID: dif.BuiltinID(id.id), Name: id.name}
 	if strings.HasPrefix(id.name, "arg") && len(id.name) == 4 {
 		b.ID, b.N = dif.BArg, id.id
@@ -435,7 +435,7 @@ func (c *Checker) variable(pos syntax.Pos, s *symbol) val {
 
 // kernelSymbol is `name or module`name.
 func (c *Checker) kernelSymbol(x *syntax.Name, pos syntax.Pos) val {
-	c.useAttr(pos, "symbol", symAttr)
+	c.useAttr(pos, "symbol "+x.Module+"`"+x.Name, symAttr)
 	if x.Module == "D" || x.Module == "C" {
 		if t, ok := c.extern[x.Name]; ok {
 			fail(pos, "D_SYM_NOTYPES", "no symbolic type information is available for %s`%s (%s): it is declared extern but not defined", x.Module, x.Name, t)
@@ -1506,17 +1506,11 @@ func (c *Checker) index(x *syntax.Index) val {
 func (c *Checker) nodeName(x syntax.Expr) string {
 	switch x := unparen(x).(type) {
 	case *syntax.Name:
-		switch x.Class {
-		case syntax.Self:
-			return "self->" + x.Name
-		case syntax.This:
-			return "this->" + x.Name
-		}
-		return "variable " + x.Name
+		return kindScalar + " " + x.Name
 	case *syntax.StringLit:
-		return "string \"" + x.Value + "\""
+		return "string constant \"" + x.Value + "\""
 	case *syntax.IntLit:
-		return "integer constant " + x.Text
+		return fmt.Sprintf("integer constant %#x", x.Value)
 	}
 	return "expression"
 }
@@ -1546,7 +1540,7 @@ func (c *Checker) indexName(x *syntax.Index, n *syntax.Name) (val, bool) {
 			return val{}, false
 		}
 		if s.inline != nil && s.inline.params != nil {
-			c.useAttr(pos, n.Name, s.attr)
+			c.useAttr(pos, s.kind()+" "+n.Name, s.attr)
 			return c.expandArray(pos, s.inline, x.Args), true
 		}
 		if s.v == nil {
@@ -1647,7 +1641,7 @@ func (c *Checker) readAll(args []syntax.Expr) []val {
 
 // regsElement is uregs[n].
 func (c *Checker) regsElement(pos syntax.Pos, id *ident, args []syntax.Expr) val {
-	c.useAttr(pos, id.name, id.attr)
+	c.useAttr(pos, id.kindName()+" "+id.name, id.attr)
 	v := c.oneIndex(pos, id, args)
 	if k, ok := v.constant(); ok && k.Value < 0 {
 		fail(pos, "D_REGS_IDX", "index %d is out of range for array %s", k.Value, id.name)

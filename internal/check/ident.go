@@ -341,6 +341,11 @@ func (a Attr) String() string {
 	return a.Name.String() + "/" + a.Data.String() + "/" + a.Class.String()
 }
 
+// short is how messages show a: one letter a part.
+func (a Attr) short() string {
+	return "[" + "ipoxuesS"[a.Name:a.Name+1] + "/" + "ipoxuesS"[a.Data:a.Data+1] + "/" + "ucpgIC"[a.Class:a.Class+1] + "]"
+}
+
 func (a Attr) min(b Attr) Attr {
 	return Attr{min(a.Name, b.Name), min(a.Data, b.Data), min(a.Class, b.Class)}
 }

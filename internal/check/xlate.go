@@ -498,7 +498,7 @@ func (c *Checker) argsElement(pos syntax.Pos, id *ident, src []syntax.Expr) val 
 	if ctx == nil {
 		fail(pos, "D_ARGS_NONE", "%s[ ] may not be referenced outside of a probe clause", id.name)
 	}
-	c.useAttr(pos, id.name, c.contextAttr(id, id.attr))
+	c.useAttr(pos, id.kindName()+" "+id.name, c.contextAttr(id, id.attr))
 	if !ctx.argsOK {
 		ctx.argsOK = true
 		ctx.args, ctx.multi = c.commonArgs(ctx.probes)
