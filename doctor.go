@@ -1,6 +1,7 @@
 package godtrace
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -56,35 +57,37 @@ func kernelFindings() []Finding {
 		release := unix.ByteSliceToString(u.Release[:])
 		add("version", release, atLeast(release, 6, 1), "tested from 6.1 on; older kernels lack what tracing needs")
 	}
-	now := "yes"
+	types := "yes"
 	if !HasBTF() {
-		now = "no"
+		types = "no"
 	}
-	add("types (BTF)", now, HasBTF(), "no args[], no kernel structures, no fentry: a kernel built with CONFIG_DEBUG_INFO_BTF has them")
+	add("types (BTF)", types, HasBTF(), "no args[], no kernel structures, no fentry: a kernel built with CONFIG_DEBUG_INFO_BTF has them")
 	if m := Lockdown(); m != "" {
 		add("lockdown", m, m != "confidentiality", "the kernel lets nobody read its memory; boot with lockdown=integrity or less")
+	} else {
+		add("lockdown", "?", false, "cannot tell: mount -t securityfs securityfs /sys/kernel/security")
 	}
 	syms, err := kernelSymbolsVisible()
-	now = "yes"
+	seen := "yes"
 	if !syms {
-		now = "no"
+		seen = "no"
 	}
 	if err != nil {
-		now = err.Error()
+		seen = err.Error()
 	}
-	add("kernel symbols", now, syms, "stacks and sym() print numbers: CAP_SYSLOG, or sysctl kernel.kptr_restrict=0")
-	tracefs := ""
+	add("kernel symbols", seen, syms, "stacks and sym() print numbers: CAP_SYSLOG, or sysctl kernel.kptr_restrict=0")
+	now, ok := "no", false
 	for _, dir := range []string{"/sys/kernel/tracing", "/sys/kernel/debug/tracing"} {
-		if _, err := os.Stat(dir + "/events"); err == nil {
-			tracefs = dir
+		_, err := os.Stat(dir + "/events")
+		if err == nil {
+			now, ok = dir, true
 			break
 		}
+		if errors.Is(err, os.ErrPermission) {
+			now, ok = "not readable", true
+		}
 	}
-	now = tracefs
-	if tracefs == "" {
-		now = "no"
-	}
-	add("tracefs", now, tracefs != "", "mount -t tracefs tracefs /sys/kernel/tracing")
+	add("tracefs", now, ok, "mount -t tracefs tracefs /sys/kernel/tracing")
 	if s, err := sysctl("kernel/perf_event_paranoid"); err == nil {
 		n, _ := strconv.Atoi(s)
 		caps, err := Capabilities()

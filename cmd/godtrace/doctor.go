@@ -2,12 +2,12 @@ package main
 
 import (
 	"fmt"
+	"strings"
 
 	"godtrace"
 )
 
-// doctorMain prints what of tracing this kernel and this user can do. The
-// status is 1 if something is missing without which there is no tracing.
+// doctorMain prints what of tracing this kernel and this user can do.
 func doctorMain(_ []string, std stdio) int {
 	found, err := godtrace.Doctor()
 	if err != nil {
@@ -15,23 +15,26 @@ func doctorMain(_ []string, std stdio) int {
 		return exitError
 	}
 	area := ""
-	bad := 0
 	for _, f := range found {
 		if f.Area != area {
+			if area != "" {
+				fmt.Fprintln(std.out)
+			}
 			area = f.Area
-			fmt.Fprintf(std.out, "%s\n", map[string]string{
-				"rights": "Rights", "kernel": "Kernel", "feature": "Features of the kernel, and since which version",
-			}[area])
+			fmt.Fprintln(std.out, areaTitles[area])
 		}
-		mark := "+"
-		if !f.OK {
-			mark = "-"
-			bad++
+		line := fmt.Sprintf("  %-22s %-5s", f.Name, f.Now)
+		if f.Since != "" {
+			line = fmt.Sprintf("%s %-26s", line, f.Since)
 		}
-		fmt.Fprintf(std.out, "  %s %-22s %-8s %s\n", mark, f.Name, f.Now+f.Since, f.Remedy)
-	}
-	if bad == 0 {
-		fmt.Fprintln(std.out, "Everything is there.")
+		if f.Remedy != "" {
+			line += " " + f.Remedy
+		}
+		fmt.Fprintln(std.out, strings.TrimRight(line, " "))
 	}
 	return exitOK
+}
+
+var areaTitles = map[string]string{
+	"rights": "Rights", "kernel": "Kernel", "feature": "Features of the kernel, the version that brought them, and what is done without",
 }
