@@ -20,6 +20,8 @@ func (f *fn) aggregate(in *dif.Ins) {
 	done := c.newLabel()
 	switch fp_.kind {
 	case formScalar, formProbe:
+		// Rows by epoch and CPU, in one array element where that is allowed
+		// to be so large: then no look-up is needed.
 		m, off := p.scalars, fp_.off
 		if fp_.kind == formProbe {
 			m, off = fp_.m, 0
@@ -28,6 +30,9 @@ func (f *fn) aggregate(in *dif.Ins) {
 		c.mapValue(r1, p.data, offEpochIdx)
 		c.load(8, r1, r1, 0)
 		c.alu(opAdd, r0, r1)
+		if m.entries == 1 {
+			c.aluImm(opAnd, r0, int32(p.rows()-1))
+		}
 		if fp_.kind == formProbe {
 			c.aluImm(opMul, r0, int32(p.nprobes()))
 			if i, ok := f.probeIndex(); ok {
@@ -35,6 +40,12 @@ func (f *fn) aggregate(in *dif.Ins) {
 			} else {
 				c.alu(opAdd, r0, f.machine(pProbe, r1))
 			}
+		}
+		if m.entries == 1 {
+			c.aluImm(opMul, r0, int32(m.stride))
+			c.mapValue(r1, m, off)
+			c.alu(opAdd, r0, r1)
+			break
 		}
 		c.store(4, fp, bufOff, r0)
 		c.mapPtr(r1, m)
@@ -372,7 +383,7 @@ func (fm *formPlan) take(b []byte, f func(words []int64) error) error {
 func (r *Runtime) takeScalar(form int, fm *formPlan, old uint32, f func(int, int, []byte, []int64) error) error {
 	p := r.plan
 	for cpu := range r.ncpu {
-		b := p.scalars.mem[(int(old)*r.ncpu+cpu)*p.scalars.valSize+fm.off:]
+		b := p.scalars.mem[(int(old)*r.ncpu+cpu)*p.scalars.stride+fm.off:]
 		if err := fm.take(b, func(w []int64) error { return f(form, cpu, nil, w) }); err != nil {
 			return err
 		}
@@ -391,7 +402,7 @@ func (r *Runtime) takeByProbe(form int, fm *formPlan, old uint32, f func(int, in
 	}
 	for cpu := range r.ncpu {
 		for _, e := range all {
-			b := fm.m.mem[((int(old)*r.ncpu+cpu)*n+e.Index)*fm.m.valSize:]
+			b := fm.m.mem[((int(old)*r.ncpu+cpu)*n+e.Index)*fm.m.stride:]
 			err := fm.take(b, func(w []int64) error {
 				for _, k := range af.Keys {
 					d := &e.Probe.Desc

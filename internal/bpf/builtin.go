@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 
-	"godtrace/internal/btf"
 	"godtrace/internal/dif"
 	"godtrace/internal/probe"
 )
@@ -33,14 +32,15 @@ var (
 
 // offset is the offset of a member of a kernel struct.
 func (p *plan) offset(in *dif.Ins, tag, path string) (int, error) {
-	if p.cfg.Types == nil {
-		set, err := btf.Kernel()
+	types := p.cfg.Types
+	if types == nil {
+		spec, err := p.kernelTypes()
 		if err != nil {
-			return 0, errNoBTF(err)
+			return 0, err
 		}
-		p.cfg.Types = set.VMLinux
+		types = spec
 	}
-	off, err := p.cfg.Types.MemberOffset(tag, path)
+	off, err := types.MemberOffset(tag, path)
 	if err != nil {
 		return 0, fmt.Errorf("line %d: struct %s.%s: %w", in.Line, tag, path, err)
 	}

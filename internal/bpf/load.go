@@ -67,6 +67,18 @@ func (r *Runtime) makeMaps() error {
 		}
 		return m, err
 	}
+	// A table of rows by epoch and CPU, each of n elements of stride bytes.
+	mkRows := func(name string, n, stride int) (*bpfMap, error) {
+		val, entries := p.rows()*n*stride, 1
+		if val > 2<<20 {
+			val, entries = stride, 2*p.ncpu*n
+		}
+		m, err := mk(name, mapArray, 4, val, entries, flagMmapable)
+		if m != nil {
+			m.stride = stride
+		}
+		return m, err
+	}
 	var err error
 	if p.data, err = mk("data", mapArray, 4, p.dataSize, 1, flagMmapable); err != nil {
 		return err
@@ -116,7 +128,7 @@ func (r *Runtime) makeMaps() error {
 		return err
 	}
 	if p.scalarSize > 0 {
-		if p.scalars, err = mk("aggs", mapArray, 4, align(p.scalarSize, 64), 2*p.ncpu, flagMmapable); err != nil {
+		if p.scalars, err = mkRows("aggs", 1, align(p.scalarSize, 64)); err != nil {
 			return err
 		}
 	}
@@ -130,7 +142,7 @@ func (r *Runtime) makeMaps() error {
 		fm := &p.forms[i]
 		switch fm.kind {
 		case formProbe:
-			fm.m, err = mk(fmt.Sprintf("agg%d", i), mapArray, 4, fm.size(), 2*p.ncpu*p.nprobes(), flagMmapable)
+			fm.m, err = mkRows(fmt.Sprintf("agg%d", i), p.nprobes(), fm.size())
 		case formHash:
 			key := 8 + align(p.obj.Forms[i].KeySize, 8)
 			size := defSize(r.cfg.AggSize, 4<<20) / int64(hashes)
@@ -298,6 +310,9 @@ func (p *plan) program(c *code, gp *groupPlan) error {
 	m := &mainFn{p: p, gp: gp, c: c}
 	c.function(c.newLabel())
 	m.emit()
+	if m.err != nil {
+		return m.err
+	}
 	for _, s := range m.subs {
 		c.function(s.entry)
 		if err := p.subprogram(c, s); err != nil {
@@ -400,6 +415,7 @@ type mainFn struct {
 	c     *code
 	subs  []*sub
 	entry map[*instance]*sub
+	err   error
 }
 
 func (m *mainFn) emit() {
@@ -419,14 +435,16 @@ func (m *mainFn) emit() {
 	if gp.needScratch {
 		release = c.newLabel()
 		m.claim(out)
-	} else {
+	} else if !gp.inline {
 		c.imm(r8, 0)
 	}
-	if !gp.needProbe {
-		c.imm(r7, 0)
-	}
-	if !gp.sys() {
-		c.imm(r9, 0)
+	if !gp.inline {
+		if !gp.needProbe {
+			c.imm(r7, 0)
+		}
+		if !gp.needRegs {
+			c.imm(r9, 0)
+		}
 	}
 	if gp.needState {
 		c.storeImm(8, r8, p.stateOff, 0)
@@ -436,7 +454,15 @@ func (m *mainFn) emit() {
 			c.storeImm(8, r8, scrThis+off, 0)
 		}
 	}
-	m.pack()
+	if gp.inline {
+		for i, need := range gp.kept() {
+			if need {
+				c.store(8, fp, packOff-8*i, r6+[4]reg{0, 2, 1, 3}[i])
+			}
+		}
+	} else {
+		m.pack()
+	}
 	if len(gp.sets) == 1 || !dispatch {
 		m.calls(gp.sets[0], release)
 	} else {
@@ -444,6 +470,9 @@ func (m *mainFn) emit() {
 	}
 	if gp.needScratch {
 		c.place(release)
+		if gp.inline {
+			c.load(8, r8, fp, packOff-8)
+		}
 		c.storeImm(8, r8, scrBusy, 0)
 	}
 	if gp.g.Sleepable {
@@ -451,9 +480,21 @@ func (m *mainFn) emit() {
 	} else {
 		c.place(out)
 	}
+	c.line = 0
 	c.imm(r0, 0)
 	c.exit()
 }
+
+// kept tells which of context, scratch, probe and user registers main keeps in
+// its frame for clauses that are written into it.
+func (gp *groupPlan) kept() [4]bool {
+	return [4]bool{true, gp.needScratch, gp.needProbe, gp.needRegs}
+}
+
+// maxInline is how many clauses are written into main. A call costs as much as
+// a helper where returns are hardened (10 ns), but more clauses in one function
+// make it dear to verify.
+const maxInline = 4
 
 // activity leaves unless the session is in the state in which the group fires.
 func (m *mainFn) activity(out label) {
@@ -475,41 +516,52 @@ func (m *mainFn) activity(out label) {
 func (m *mainFn) dispatch(out label) bool {
 	p, gp, c := m.p, m.gp, m.c
 	g := gp.g
-	if gp.sys() {
-		c.call(fnCurrentTaskBTF)
-		c.mov(r1, r0)
-		c.call(fnTaskPtRegs)
-		c.mov(r9, r0)
-	}
 	if g.Keys == nil {
+		if gp.needRegs {
+			m.userRegs()
+		}
 		return false
 	}
 	switch {
 	case gp.sys():
-		wide, have := c.newLabel(), c.newLabel()
+		compat, have := c.newLabel(), c.newLabel()
 		if g.Kind == probe.KindSysEnter {
-			c.load(8, r2, r6, 8)
-		} else {
-			c.load(4, r2, r9, regOrigAX)
+			c.load(8, r7, r6, 8)
+			m.most(r7, out)
 		}
-		c.load(8, r1, r9, regCS)
-		c.jmpImm(jNE, r1, userCS32, wide)
+		// A number means one thing in 32-bit code and another in 64-bit code.
+		// The second word of thread_info, at the start of task_struct, is
+		// its status; TS_COMPAT there marks a 32-bit call.
+		const threadStatus, tsCompat = 16, 2
+		c.call(fnCurrentTaskBTF)
+		c.load(4, r8, r0, threadStatus)
+		if gp.needRegs {
+			m.userRegs()
+		}
+		if g.Kind == probe.KindSysExit {
+			c.load(4, r7, r9, regOrigAX)
+			m.most(r7, out)
+		}
+		c.mov(r2, r7)
+		narrow := compat
 		if gp.compatLen == 0 {
-			c.jmp(out)
-		} else {
-			c.jmpImm(jGE, r2, int32(gp.compatLen), out)
-			c.aluImm(opAdd, r2, int32(gp.tableLen))
-			c.jmp(have)
+			narrow = out
 		}
-		c.place(wide)
+		c.jmpImm(jSet, r8, tsCompat, narrow)
 		if gp.tableLen == 0 {
 			c.jmp(out)
 		} else {
 			c.jmpImm(jGE, r2, int32(gp.tableLen), out)
 		}
 		if gp.compatLen > 0 {
-			c.place(have)
+			if gp.tableLen > 0 {
+				c.jmp(have)
+			}
+			c.place(compat)
+			c.jmpImm(jGE, r2, int32(gp.compatLen), out)
+			c.aluImm(opAdd, r2, int32(gp.tableLen))
 		}
+		c.place(have)
 	case gp.tableLen == 0 && !gp.identity, gp.identity && !gp.needProbe:
 		// One probe, or nothing asks which it is.
 		return false
@@ -543,6 +595,27 @@ func (m *mainFn) dispatch(out label) bool {
 	c.aluImm(opRsh, r0, 32)
 	c.store(8, fp, setOff, r0)
 	return true
+}
+
+// most leaves for numbers that no table has.
+func (m *mainFn) most(nr reg, out label) {
+	m.c.jmpImm(jGE, nr, int32(max(m.gp.tableLen, m.gp.compatLen)), out)
+}
+
+// userRegs puts the registers at the system call's entry into r9, typed, so
+// that plain loads read them: by a cast that costs nothing, or by a helper.
+func (m *mainFn) userRegs() {
+	p, c := m.p, m.c
+	if cast, regs := p.castIDs(); cast != 0 {
+		c.load(8, r1, r6, 0)
+		c.imm(r2, int64(regs))
+		c.kfunc(cast)
+	} else {
+		c.call(fnCurrentTaskBTF)
+		c.mov(r1, r0)
+		c.call(fnTaskPtRegs)
+	}
+	c.mov(r9, r0)
 }
 
 // The frame of main.
@@ -650,6 +723,25 @@ func (m *mainFn) pack() {
 func (m *mainFn) calls(set []*instance, end label) {
 	c := m.c
 	for i, in := range set {
+		if m.gp.inline {
+			for k, need := range m.gp.kept() {
+				switch {
+				case need && i == 0:
+					c.mov(r1+reg(k), r6+[4]reg{0, 2, 1, 3}[k])
+				case need:
+					c.load(8, r1+reg(k), fp, packOff-8*k)
+				}
+			}
+			in.fn.emit(c)
+			if in.fn.err != nil {
+				m.err = in.fn.err
+				return
+			}
+			if i+1 < len(set) && exits(in.cl) {
+				m.activity(end)
+			}
+			continue
+		}
 		if i > 0 && m.entry[in] == m.entry[set[i-1]] {
 			continue // part of the subprogram just called
 		}

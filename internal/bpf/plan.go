@@ -6,6 +6,7 @@ import (
 
 	"godtrace/internal/agg"
 	"godtrace/internal/bpf/lib"
+	"godtrace/internal/btf"
 	"godtrace/internal/dif"
 	"godtrace/internal/probe"
 	"godtrace/internal/ring"
@@ -103,8 +104,13 @@ type plan struct {
 	workSize, workOff   int
 	stateSize, stateOff int
 	slack               int
-	ringGeo             ring.Geometry
-	specGeo             ring.Geometry
+
+	types     *btf.Spec
+	castKnown bool
+	castID    int32
+	regsID    uint32
+	ringGeo   ring.Geometry
+	specGeo   ring.Geometry
 }
 
 type interner struct {
@@ -185,7 +191,9 @@ type groupPlan struct {
 	needScratch bool
 	needThis    bool
 	needState   bool
-	base        int // bytes of the clauses' frames that are taken
+	needRegs    bool // user registers of the system call
+	inline      bool // clauses are part of main
+	base        int  // bytes of the clauses' frames that are taken
 	canFault    bool
 	faulted     bool // the fault routine is called from somewhere
 
@@ -562,9 +570,25 @@ func (p *plan) cpuSlots() int {
 	return n
 }
 
+// rows is the number of rows of a table by epoch and CPU, rounded up to a power
+// of two so that a mask bounds it.
+func (p *plan) rows() int {
+	n := 1
+	for n < 2*p.ncpu {
+		n *= 2
+	}
+	return n
+}
+
 // prepare allocates registers and memory for the clauses of a group.
 func (p *plan) prepare(gp *groupPlan) error {
-	if len(gp.instances) > maxSubprogs {
+	gp.inline = len(gp.instances) <= maxInline
+	count := 0
+	for _, s := range gp.sets {
+		count += len(s)
+	}
+	gp.inline = gp.inline && count == len(gp.instances)
+	if gp.inline || len(gp.instances) > maxSubprogs {
 		gp.base = -packOff + 24
 	}
 	for _, in := range gp.instances {
@@ -592,6 +616,9 @@ func (p *plan) prepare(gp *groupPlan) error {
 	if len(gp.sets) == 1 && gp.single {
 		gp.needProbe = false
 	}
+	if gp.g.Kind == probe.KindSysExit && gp.g.Keys != nil {
+		gp.needRegs = true
+	}
 	p.needScratch = p.needScratch || gp.needScratch
 	return nil
 }
@@ -601,6 +628,7 @@ func (gp *groupPlan) take(f *fn) {
 	gp.needProbe = gp.needProbe || f.used[pProbe]
 	gp.needScratch = gp.needScratch || f.used[pScratch]
 	gp.needThis = gp.needThis || f.usesThis
+	gp.needRegs = gp.needRegs || f.used[pRegs]
 	for i := range f.cl.Code {
 		rt := routine(&f.cl.Code[i])
 		gp.needState = gp.needState || rt != nil && rt.State
@@ -614,6 +642,41 @@ func (p *plan) finish() {
 	p.allocOff = align(max(p.allocOff, p.tempOff), 8)
 	slack := max(p.allocSize, p.strSize(), p.slack)
 	p.scratchSize = align(p.allocOff+p.allocSize+slack, 64)
+}
+
+// kernelTypes is the kernel's BTF.
+func (p *plan) kernelTypes() (*btf.Spec, error) {
+	if p.types == nil {
+		if s, ok := p.cfg.Types.(*btf.Spec); ok {
+			p.types = s
+			return s, nil
+		}
+		set, err := btf.Kernel()
+		if err != nil {
+			return nil, errNoBTF(err)
+		}
+		p.types = set.VMLinux
+	}
+	return p.types, nil
+}
+
+// castIDs are the BTF numbers of bpf_rdonly_cast and of struct pt_regs; 0
+// before Linux 6.2.
+func (p *plan) castIDs() (cast int32, regs uint32) {
+	if !p.castKnown {
+		p.castKnown = true
+		if p.release < 6<<8|2 {
+			return 0, 0
+		}
+		if spec, err := p.kernelTypes(); err == nil {
+			id, ok := spec.FuncID("bpf_rdonly_cast")
+			r, ok2 := spec.TypeID(btf.KindStruct, "pt_regs")
+			if ok && ok2 {
+				p.castID, p.regsID = int32(id), uint32(r)
+			}
+		}
+	}
+	return p.castID, p.regsID
 }
 
 // dispatch makes the tables from which a firing learns its probe.

@@ -63,6 +63,7 @@ type bpfMap struct {
 	keySize, valSize int
 	entries          int
 	mem              []byte // mapped, with flagMmapable
+	stride           int    // bytes of an element of a table of rows, see newRows
 }
 
 func objName(s string) (n [16]byte) {

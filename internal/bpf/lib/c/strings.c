@@ -187,15 +187,14 @@ BODY(search_left)
 		volat(w->s[OFF]) = 0;
 		return 0;
 	}
-	if (at == 0 || m == 0 || m >= e->ssize)
-		return 1;
-	u64 last = at + m - 1;
+	u64 left = at - 1, last = left + m;
+	keep(left);
 	keep(last);
-	if (last >= e->ssize)
+	if (left >= e->ssize || last >= e->ssize) // at 0 there is no more
 		return 1;
 	u64 h = volat(w->s[HASH]) - (u8)w->buf[last];
-	volat(w->s[HASH]) = h * INVERSE + (u8)w->buf[at - 1] * volat(w->s[POWER]);
-	volat(w->s[AT]) = at - 1;
+	volat(w->s[HASH]) = h * INVERSE + (u8)w->buf[left] * volat(w->s[POWER]);
+	volat(w->s[AT]) = left;
 	return 0;
 }
 
