@@ -16,7 +16,10 @@ func featureFindings() []Finding {
 		case f.Have:
 			d.Now = "yes"
 		case errors.Is(f.Err, os.ErrPermission):
-			d.Now, d.Remedy = "?", "cannot tell without the rights above"
+			d.Now, d.Remedy = "no", "forbidden here: "+f.Without
+			if !privileged() {
+				d.Now, d.Remedy = "?", "cannot tell without the rights above"
+			}
 		case f.Err != nil:
 			d.Now, d.Remedy = "?", "cannot tell: "+f.Err.Error()
 		default:
@@ -25,4 +28,18 @@ func featureFindings() []Finding {
 		out = append(out, d)
 	}
 	return out
+}
+
+// privileged says whether nothing is missing without which tracing is impossible.
+func privileged() bool {
+	caps, err := Capabilities()
+	if err != nil {
+		return false
+	}
+	for _, c := range caps {
+		if c.Needed && !c.Have {
+			return false
+		}
+	}
+	return true
 }

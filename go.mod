@@ -9,4 +9,5 @@ require (
 	github.com/ulikunitz/xz v0.5.17 // indirect
 	golang.org/x/arch v0.32.0 // indirect
 	golang.org/x/sys v0.49.0 // indirect
+	golang.org/x/tools v0.40.1-0.20260108161641-ca281cf95054 // indirect
 )
