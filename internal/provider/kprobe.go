@@ -362,6 +362,9 @@ func multiGroup(name string, prs []*probe.Probe, ret bool) *Attachment {
 				byName = append(byName, t)
 			}
 		}
+		if err := toEntries(byAddr); err != nil {
+			return nil, err
+		}
 		var cs closers
 		for _, ts := range [][]target{byAddr, byName} {
 			cs = append(cs, a.multi(prog, ts, ret)...)
@@ -375,6 +378,26 @@ func multiGroup(name string, prs []*probe.Probe, ret bool) *Attachment {
 		return cs, nil
 	}
 	return a
+}
+
+// toEntries turns the addresses that ftrace patches into those where the
+// functions begin, which the kernel compares when a firing asks for its cookie:
+// where an ENDBR comes first they lie 4 bytes apart.
+func toEntries(ts []target) error {
+	if len(ts) == 0 {
+		return nil
+	}
+	k, err := symbol.KernelSymbols()
+	if err != nil {
+		return err
+	}
+	for i := range ts {
+		const endbr = 4
+		if a := ts[i].addr; k.Size(a) == 0 && k.Size(a-endbr) != 0 {
+			ts[i].addr = a - endbr
+		}
+	}
+	return nil
 }
 
 // maxRefused bounds the search for refused functions: halving costs some ten

@@ -52,18 +52,28 @@ type Refusal struct {
 // Probe IDs: every provider has a range, so that a probe has the same ID
 // whatever else a session looked at.
 const (
-	baseDtrace  = 1
-	baseSyscall = 10
-	baseProfile = 3000
-	baseSdt     = 10_000  // + number of the event, below 65536
-	baseRawtp   = 80_000  // + number of the event
-	baseBareTP  = 150_000 // + place among the tracepoints without an event
-	baseFbt     = 200_000 // + 2 * number in vmlinux's BTF, + 1 for return
-	baseFbtMore = 1_000_000
-	baseRawfbt  = 2_000_000
-	baseKinst   = 4_000_000
-	baseInstr   = 10_000_000
+	baseDtrace   = 1
+	baseSyscall  = 10
+	baseProfile  = 3000
+	baseSdt      = 10_000  // + number of the event, below 65536
+	baseRawtp    = 80_000  // + number of the event
+	baseBareTP   = 150_000 // + place among the tracepoints without an event
+	baseFbt      = 200_000 // + 2 * number in vmlinux's BTF, + 1 for return
+	baseFbtMore  = 1_000_000
+	baseRawfbt   = 2_000_000
+	baseKinst    = 4_000_000
+	baseInstr    = 10_000_000
+	baseUser     = 160_000 // probes in programs, numbered as they are made
+	baseUserMore = 50_000_000
 )
+
+// userID is the ID of the n-th probe in a user program: short as long as possible.
+func userID(n int) int {
+	if id := baseUser + n; id < baseFbt {
+		return id
+	}
+	return baseUserMore + n
+}
 
 // All returns a fresh instance of every provider, in listing order.
 func All() []Provider {

@@ -1,0 +1,860 @@
+package provider
+
+import (
+	"cmp"
+	"debug/elf"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
+
+	"godtrace/internal/insn"
+	"godtrace/internal/probe"
+	"godtrace/internal/symbol"
+	"godtrace/internal/syntax"
+)
+
+// Pid is the provider of user functions and instructions:
+//
+//	pid1234:libc.so.6:malloc:entry    a function of a process is called
+//	pid1234:libc.so.6:malloc:return   it returns; arg0 where, arg1 what
+//	pid1234:a.out:main:1c             the instruction at an offset, in hex
+//	pid1234:a.out:-:401136            the instruction at an address
+//	pid*:libc.so.6:malloc:entry       in every process, also later ones
+//	uprobe:/opt/x/libx.so:f:entry     the same by the file's path
+//
+// Probes are made on demand. All entries and instructions share one program,
+// all returns another; each file and process has a link of its own.
+type Pid struct {
+	host    Host
+	byName  map[probe.Desc]*probe.Probe
+	order   []*probe.Probe
+	files   map[fileKey]*userFile
+	noticed map[string]bool
+	fresh   map[int]bool // processes whose mappings were read
+}
+
+func newPid() *Pid {
+	return &Pid{
+		byName: map[probe.Desc]*probe.Probe{}, files: map[fileKey]*userFile{},
+		noticed: map[string]bool{}, fresh: map[int]bool{},
+		host: Host{
+			Procs:  symbol.NewProcesses(),
+			Ready:  func(int) error { return nil },
+			Notice: func(string, ...any) {},
+			Option: func(string) int64 { return 0 },
+		},
+	}
+}
+
+// SetHost implements User.
+func (p *Pid) SetHost(h *Host) { p.host = *h }
+
+// Name implements Provider.
+func (*Pid) Name() string { return "pid" }
+
+var pidAttr = &probe.Attributes{
+	Provider: probe.Attr{Name: "Evolving", Data: "Evolving", Class: "ISA"},
+	Module:   probe.Attr{Name: "Private", Data: "Private", Class: "Unknown"},
+	Func:     probe.Attr{Name: "Private", Data: "Private", Class: "Unknown"},
+	Name:     probe.Attr{Name: "Evolving", Data: "Evolving", Class: "ISA"},
+	Args:     probe.Attr{Name: "Private", Data: "Private", Class: "Unknown"},
+}
+
+// pidSite is a probe's Site. A name may stand for several places: static
+// functions of one name, versions of a symbol, copies of a library.
+type pidSite struct {
+	pid    int // 0: every process
+	ret    bool
+	places []place
+}
+
+// place is where in a file a probe sits.
+type place struct {
+	file *userFile
+	exit // Off is in the file
+	how  string
+}
+
+// fileKey is a file's device and inode.
+type fileKey struct{ dev, ino uint64 }
+
+// userFile is an ELF file that has probes.
+type userFile struct {
+	f    *os.File
+	name string // what it is called in messages and, its base, as a module
+	obj  *symbol.Object
+
+	funcs []function // by address
+	named map[string][]int
+}
+
+// function is a symbol of a file, or one of several of the same name.
+type function struct {
+	symbol.Func
+	cold []symbol.Func // parts split off
+}
+
+// module is an object that a description may mean, and whom it is mapped by.
+type module struct {
+	name string // as probes show it
+	main bool   // the executable
+	bias uint64
+	open func() (*userFile, error)
+}
+
+// everyPid is the name of the provider for all processes.
+const everyPid = "pid*"
+
+// Probes implements Provider.
+func (p *Pid) Probes(d probe.Desc) ([]*probe.Probe, error) {
+	if d.Provider == "uprobe" {
+		return p.byPath(d)
+	}
+	rest, ok := strings.CutPrefix(d.Provider, "pid")
+	if !ok {
+		return nil, nil
+	}
+	switch {
+	case rest == "*":
+		return p.everywhere(d)
+	case probe.IsGlob(rest):
+		return p.byPidPattern(d)
+	case rest == "" || rest[len(rest)-1] < '0' || rest[len(rest)-1] > '9':
+		return nil, procError("D_PROC_BADPROV", "'%s' is not a valid provider", d.Provider)
+	case strings.Trim(rest, "0123456789") != "":
+		return nil, nil // static probes of a program whose provider begins with "pid"
+	}
+	pid, err := strconv.ParseInt(rest, 10, 32)
+	if err != nil || pid <= 0 {
+		return nil, procError("D_PROC_BADPID", "'%s' does not contain a valid pid", d.Provider)
+	}
+	return p.ofProcess(int(pid), d)
+}
+
+func procError(tag, format string, args ...any) error {
+	return &syntax.Error{Tag: tag, Msg: fmt.Sprintf(format, args...)}
+}
+
+// byPidPattern takes every process of now whose number matches.
+func (p *Pid) byPidPattern(d probe.Desc) ([]*probe.Probe, error) {
+	var out []*probe.Probe
+	for _, pid := range allPids() {
+		if pid == os.Getpid() || !probe.Glob(d.Provider, "pid"+strconv.Itoa(pid)) {
+			continue
+		}
+		one := d
+		one.Provider = "pid" + strconv.Itoa(pid)
+		ps, err := p.ofProcess(pid, one)
+		if err != nil {
+			continue // gone, a kernel thread, or without that library
+		}
+		out = append(out, ps...)
+	}
+	return out, nil
+}
+
+func allPids() []int {
+	dir, err := os.Open("/proc")
+	if err != nil {
+		return nil
+	}
+	defer dir.Close()
+	names, _ := dir.Readdirnames(-1)
+	var out []int
+	for _, n := range names {
+		if pid, err := strconv.Atoi(n); err == nil {
+			out = append(out, pid)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// ofProcess makes the probes of a process that d names.
+func (p *Pid) ofProcess(pid int, d probe.Desc) ([]*probe.Probe, error) {
+	if pid == os.Getpid() {
+		return nil, procError("D_PROC_DYN", "process %d is dtrace itself", pid)
+	}
+	if err := p.host.Ready(pid); err != nil {
+		return nil, procError("D_PROC_GRAB", "failed to grab process %d: %v", pid, err)
+	}
+	mods, err := p.modules(pid)
+	if err != nil {
+		return nil, err
+	}
+	r := &request{p: p, pid: pid, d: d}
+	if d.Func == "-" {
+		switch {
+		case d.Module != "" && (probe.IsGlob(d.Module) || !isMain(mods, d.Module)):
+			return nil, procError("D_PROC_LIB", "only the a.out module is valid with the '-' function")
+		case d.Name == "" || probe.IsGlob(d.Name):
+			return nil, procError("D_PROC_NAME", "only individual addresses may be specified with the '-' function")
+		}
+		for _, m := range mods {
+			if m.main {
+				return r.address(m)
+			}
+		}
+		return nil, procError("D_PROC_LIB", "process %d has no executable file", pid)
+	}
+	chosen := p.choose(pid, mods, d.Module)
+	return r.inModules(chosen)
+}
+
+// choose returns the modules that a description means: by pattern, as a.out, by
+// full or base name, by path, or by a shortened name, with or without a number
+// of a version that is not there.
+func (p *Pid) choose(pid int, mods []module, name string) []module {
+	if name == "" || probe.IsGlob(name) {
+		return filter(mods, func(m module) bool { return probe.Glob(name, m.name) })
+	}
+	if name == "a.out" {
+		return filter(mods, func(m module) bool { return m.main })
+	}
+	if out := filter(mods, func(m module) bool {
+		return m.name == name || strings.HasPrefix(name, "/") && path.Base(name) == m.name
+	}); out != nil {
+		return out
+	}
+	if out := filter(mods, func(m module) bool { return strings.HasPrefix(m.name, name+".") }); out != nil {
+		return out[:1]
+	}
+	if stem, _, ok := strings.Cut(name, ".so"); ok {
+		if out := filter(mods, func(m module) bool { return strings.HasPrefix(m.name, stem+".so") }); out != nil {
+			p.notice("process %d has no %s; taken for %s", pid, name, out[0].name)
+			return out[:1]
+		}
+	}
+	return nil
+}
+
+func (p *Pid) notice(format string, args ...any) {
+	s := fmt.Sprintf(format, args...)
+	if !p.noticed[s] {
+		p.noticed[s] = true
+		p.host.Notice("%s", s)
+	}
+}
+
+func filter[T any](list []T, ok func(T) bool) []T {
+	var out []T
+	for _, x := range list {
+		if ok(x) {
+			out = append(out, x)
+		}
+	}
+	return out
+}
+
+func isMain(mods []module, name string) bool {
+	return name == "a.out" || slices.ContainsFunc(mods, func(m module) bool { return m.main && m.name == name })
+}
+
+// modules lists the objects mapped into a process, the executable first.
+func (p *Pid) modules(pid int) ([]module, error) {
+	if !p.fresh[pid] {
+		if err := p.host.Procs.Snapshot(pid); err != nil {
+			why := "no such process"
+			if !errors.Is(err, os.ErrNotExist) {
+				why = err.Error()
+			} else if _, err := os.Stat(procPath(pid, "stat")); err == nil {
+				why = "it has no memory of its own"
+			}
+			return nil, procError("D_PROC_GRAB", "failed to grab process %d: %s", pid, why)
+		}
+		p.fresh[pid] = true
+	}
+	proc, err := p.host.Procs.Process(pid)
+	if err != nil {
+		return nil, procError("D_PROC_GRAB", "failed to grab process %d: %v", pid, err)
+	}
+	exe, _ := os.Readlink(procPath(pid, "exe"))
+	exe = strings.TrimSuffix(exe, " (deleted)")
+	var out []module
+	for _, o := range proc.Objects() {
+		if o.Mapping.Inode == 0 {
+			continue // the vDSO cannot be probed
+		}
+		out = append(out, module{
+			name: o.Mapping.Module(), main: o.Mapping.Path == exe, bias: o.Bias,
+			open: func() (*userFile, error) { return p.openMapped(pid, o) },
+		})
+	}
+	slices.SortStableFunc(out, func(a, b module) int {
+		switch {
+		case a.main == b.main:
+			return 0
+		case a.main:
+			return -1
+		}
+		return 1
+	})
+	return out, nil
+}
+
+func procPath(pid int, name string) string { return "/proc/" + strconv.Itoa(pid) + "/" + name }
+
+// openMapped opens the very file of a mapping.
+func (p *Pid) openMapped(pid int, o symbol.Loaded) (*userFile, error) {
+	m := o.Mapping
+	names := []string{
+		fmt.Sprintf("%s/%x-%x", procPath(pid, "map_files"), m.Start, m.End),
+		procPath(pid, "root") + m.Path,
+		m.Path,
+	}
+	var first error
+	for _, name := range names {
+		f, err := os.Open(name)
+		if err != nil {
+			if first == nil || errors.Is(first, os.ErrPermission) {
+				first = err
+			}
+			continue
+		}
+		var st unix.Stat_t
+		if err := unix.Fstat(int(f.Fd()), &st); err != nil || st.Ino != m.Inode {
+			f.Close()
+			continue
+		}
+		return p.userFile(f, m.Path, o.Object)
+	}
+	return nil, procError("D_PROC_LIB", "failed to open %s of process %d: %v", m.Path, pid, first)
+}
+
+// userFile is the file behind f, which it takes over.
+func (p *Pid) userFile(f *os.File, name string, obj *symbol.Object) (*userFile, error) {
+	var st unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
+		f.Close()
+		return nil, err
+	}
+	key := fileKey{st.Dev, st.Ino}
+	if u := p.files[key]; u != nil {
+		f.Close()
+		return u, nil
+	}
+	if obj == nil {
+		var err error
+		if obj, err = symbol.Open(name); err != nil {
+			f.Close()
+			return nil, err
+		}
+	}
+	u := &userFile{f: f, name: name, obj: obj, named: map[string][]int{}}
+	u.list()
+	p.files[key] = u
+	return u, nil
+}
+
+// list makes the list of functions. Parts that the compiler split off a
+// function belong to it, and resolvers of indirect functions are none that a
+// program calls.
+func (u *userFile) list() {
+	cold := map[string][]symbol.Func{}
+	for _, f := range u.obj.Functions() {
+		if i := strings.Index(f.Name, ".cold"); i > 0 {
+			cold[f.Name[:i]] = append(cold[f.Name[:i]], f)
+			continue
+		}
+		if f.Type == elf.STT_GNU_IFUNC {
+			continue
+		}
+		u.named[f.Name] = append(u.named[f.Name], len(u.funcs))
+		u.funcs = append(u.funcs, function{Func: f})
+	}
+	for name, parts := range cold {
+		for _, i := range u.named[name] {
+			u.funcs[i].cold = parts
+		}
+	}
+}
+
+// request is one description at work.
+type request struct {
+	p   *Pid
+	pid int
+	d   probe.Desc
+	out []*probe.Probe
+	n   int // probes matched, also those over the limit
+	// had are the probes matched already: a name may be met in several files.
+	had map[*probe.Probe]bool
+}
+
+// inModules makes the probes of all functions that match.
+func (r *request) inModules(mods []module) ([]*probe.Probe, error) {
+	var refused error
+	for _, m := range mods {
+		u, err := m.open()
+		if err != nil {
+			if _, ok := err.(*syntax.Error); ok || len(mods) == 1 {
+				return nil, err
+			}
+			continue
+		}
+		if err := r.inFile(u, m.name); err != nil {
+			return nil, err
+		}
+	}
+	if limit := r.limit(); r.n > limit {
+		return nil, procError("D_PROC_CREATEFAIL", "probe description %s matches %d probes, limit %d (raise with -x maxprobes=)", r.d, r.n, limit)
+	}
+	return r.out, refused
+}
+
+func (r *request) limit() int {
+	if n := r.p.host.Option("maxprobes"); n > 0 {
+		return int(min(n, probe.KeyMask))
+	}
+	return defaultMaxProbes
+}
+
+// defaultMaxProbes bounds what one description may ask for: an object of a
+// million instructions is matched by a slip of the pen.
+const defaultMaxProbes = 250_000
+
+// inFile makes the probes of the functions of a file that match.
+func (r *request) inFile(u *userFile, mod string) error {
+	d := r.d
+	if d.Func != "" && !probe.IsGlob(d.Func) {
+		idx := u.named[d.Func]
+		if len(idx) == 0 {
+			if d.Module == "" || probe.IsGlob(d.Module) {
+				return nil
+			}
+			return u.noFunction(d, mod)
+		}
+		for _, i := range idx {
+			if err := r.inFunc(u, mod, &u.funcs[i], true); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	for i := range u.funcs {
+		f := &u.funcs[i]
+		// _init and _fini had wrong sizes once; DTrace wants them named.
+		if f.Size == 0 || f.Name == "_init" || f.Name == "_fini" || !probe.Glob(d.Func, f.Name) {
+			continue
+		}
+		if err := r.inFunc(u, mod, f, false); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// noFunction is the error for a function that is not there, with what is there
+// instead.
+func (u *userFile) noFunction(d probe.Desc, mod string) error {
+	e := &syntax.Error{Tag: "D_PROC_FUNC", Msg: fmt.Sprintf("failed to lookup '%s' in module '%s'", d.Func, mod)}
+	if s, ok := u.obj.Named(d.Func); ok && s.Type == elf.STT_GNU_IFUNC {
+		e.Hint = "it is chosen among variants when the program starts: try '*" + d.Func + "*'"
+	} else if len(u.funcs) == 0 {
+		e.Hint = "the file has no symbols; instructions can be named as a.out:-:ADDRESS"
+	}
+	return e
+}
+
+// inFunc makes the probes of one function. explicit says that it was named, so
+// that what cannot be done is an error.
+func (r *request) inFunc(u *userFile, mod string, f *function, explicit bool) error {
+	name := r.d.Name
+	glob := name == "" || probe.IsGlob(name)
+	ret, entry := probe.Glob(name, "return"), probe.Glob(name, "entry")
+	if ret {
+		exits, err := u.exits(f)
+		if err == nil && len(exits) == 0 {
+			err = errors.New("it has no return instruction")
+		}
+		switch {
+		case err == nil:
+			r.add(u, mod, f.Name, "return", true, exits)
+		case explicit && !glob:
+			return procError("D_PROC_CREATEFAIL", "failed to create return probe for '%s': %v", f.Name, err)
+		}
+	}
+	if entry {
+		at, err := u.entry(f)
+		switch {
+		case err == nil:
+			r.add(u, mod, f.Name, "entry", false, []exit{at})
+		case explicit && !glob:
+			return procError("D_PROC_CREATEFAIL", "failed to create entry probe for '%s': %v", f.Name, err)
+		}
+	}
+	if !glob && (ret || entry) {
+		return nil
+	}
+	var want uint64
+	if !glob {
+		var err error
+		if want, err = strconv.ParseUint(strings.TrimPrefix(name, "0x"), 16, 64); err != nil {
+			return procError("D_PROC_NAME", "'%s' is an invalid probe name", name)
+		}
+		if want >= f.Size {
+			if !explicit {
+				return nil
+			}
+			return procError("D_PROC_OFF", "offset 0x%x outside of function '%s'", want, f.Name)
+		}
+	}
+	code, err := u.code(f.Func)
+	if err != nil {
+		if explicit && !glob {
+			return procError("D_PROC_CREATEFAIL", "failed to create probes at '%s+0x%x': %v", f.Name, want, err)
+		}
+		return nil
+	}
+	found := false
+	var refusal error
+	err = insn.Walk(code, f.Value, func(a insn.At) bool {
+		if !glob {
+			if uint64(a.Off) < want {
+				return true
+			}
+			if uint64(a.Off) > want {
+				return false
+			}
+		}
+		found = true
+		how := a.Uprobe()
+		if how == insn.Refused {
+			refusal = fmt.Errorf("the kernel does not put probes on the instruction %q", a.Insn.String())
+			return glob
+		}
+		if s := strconv.FormatUint(uint64(a.Off), 16); !glob || probe.Glob(name, s) {
+			r.add(u, mod, f.Name, s, false, []exit{{off: f.Off + uint64(a.Off), fnOff: uint32(a.Off), step: how, kind: kindInsn}})
+		}
+		return glob
+	})
+	switch {
+	case glob:
+		return nil // what follows data in the text is left out
+	case !found && err != nil && explicit:
+		return procError("D_PROC_CREATEFAIL", "failed to create probes at '%s+0x%x': %v", f.Name, want, err)
+	case !found && explicit:
+		return procError("D_PROC_ALIGN", "offset 0x%x is not aligned on an instruction", want)
+	case refusal != nil && explicit:
+		return procError("D_PROC_CREATEFAIL", "failed to create probes at '%s+0x%x': %v", f.Name, want, refusal)
+	}
+	return nil
+}
+
+// address makes the probe of one instruction of the executable, given by its
+// address in the process or in the file.
+func (r *request) address(m module) ([]*probe.Probe, error) {
+	want, err := strconv.ParseUint(strings.TrimPrefix(r.d.Name, "0x"), 16, 64)
+	if err != nil {
+		return nil, procError("D_PROC_NAME", "'%s' is an invalid probe name", r.d.Name)
+	}
+	u, err := m.open()
+	if err != nil {
+		return nil, err
+	}
+	value := want - m.bias
+	off, ok := u.obj.Offset(value)
+	if !ok {
+		value = want
+		if off, ok = u.obj.Offset(value); !ok {
+			return nil, procError("D_PROC_OFF", "address 0x%x outside of '%s'", want, m.name)
+		}
+	}
+	step := insn.Stepped
+	if s, ok := u.obj.Lookup(value); ok && s.Func() && s.Size > 0 {
+		code, err := u.code(symbol.Func{Symbol: s})
+		if err == nil {
+			at, err := insn.Boundaries(code, s.Value)
+			if _, ok := slices.BinarySearch(at, int(value-s.Value)); !ok && err == nil {
+				return nil, procError("D_PROC_ALIGN", "address 0x%x is not aligned on an instruction", want)
+			}
+		}
+	}
+	b := make([]byte, insn.MaxLen)
+	if err := u.obj.ReadAt(b, value); err == nil {
+		if in, err := insn.Decode(b); err == nil {
+			if step = in.Uprobe(); step == insn.Refused {
+				return nil, procError("D_PROC_CREATEFAIL", "failed to create probe at 0x%x: the kernel does not put probes on the instruction %q", want, in.String())
+			}
+		}
+	}
+	r.add(u, m.name, "-", strconv.FormatUint(want, 16), false, []exit{{off: off, step: step, kind: kindInsn}})
+	return r.out, nil
+}
+
+// add makes the probe of that name, or adds places to it.
+func (r *request) add(u *userFile, mod, fn, name string, ret bool, at []exit) {
+	p := r.p
+	d := probe.Desc{Provider: r.d.Provider, Module: mod, Func: fn, Name: name}
+	pr := p.byName[d]
+	if pr == nil {
+		if r.n++; r.n > r.limit() {
+			return
+		}
+		pr = &probe.Probe{ID: userID(len(p.order)), Desc: d, Attr: pidAttr, Site: &pidSite{pid: r.pid, ret: ret}}
+		p.byName[d] = pr
+		p.order = append(p.order, pr)
+		r.out = append(r.out, pr)
+		if r.had == nil {
+			r.had = map[*probe.Probe]bool{}
+		}
+		r.had[pr] = true
+	} else if !r.had[pr] {
+		if r.had == nil {
+			r.had = map[*probe.Probe]bool{}
+		}
+		r.had[pr] = true
+		r.n++
+		r.out = append(r.out, pr)
+	}
+	s := pr.Site.(*pidSite)
+	for _, e := range at {
+		// A second description may find what the first did.
+		if !slices.ContainsFunc(s.places, func(q place) bool { return q.file == u && q.off == e.off }) {
+			s.places = append(s.places, place{file: u, exit: e})
+		}
+	}
+}
+
+// Mechanism says by what means a probe fires.
+func (s *pidSite) Mechanism() string {
+	count := map[string]int{}
+	var order []string
+	for _, pl := range s.places {
+		how := pl.String()
+		if count[how] == 0 {
+			order = append(order, how)
+		}
+		count[how]++
+	}
+	for i, how := range order {
+		if n := count[how]; n > 1 {
+			order[i] = strconv.Itoa(n) + " times " + how
+		}
+	}
+	return "uprobe on " + strings.Join(order, ", ")
+}
+
+// Groups implements Provider.
+func (p *Pid) Groups(enabled []*probe.Probe) ([]*Attachment, error) {
+	var out []*Attachment
+	for _, ret := range []bool{false, true} {
+		g := &probe.Group{Kind: probe.KindUprobe, Name: "pid_entry", AttachType: uprobeAttachType()}
+		if ret {
+			g.Kind, g.Name = probe.KindUretprobe, "pid_return"
+		}
+		for _, pr := range enabled {
+			if s := pr.Site.(*pidSite); s.ret == ret {
+				g.Keys = append(g.Keys, uint64(len(g.Probes)))
+				g.Probes = append(g.Probes, pr)
+				for _, pl := range s.places {
+					g.Conds = g.Conds || ret && pl.cond != 0
+				}
+			}
+		}
+		if len(g.Probes) == 0 {
+			continue
+		}
+		if len(g.Probes) > probe.KeyMask {
+			return nil, fmt.Errorf("%d pid probes, limit %d", len(g.Probes), probe.KeyMask)
+		}
+		a := &Attachment{Group: g}
+		a.Attach = func(prog *ebpf.Program) (io.Closer, error) {
+			c, refused, err := attachUprobes(prog, uprobeSets(g))
+			a.Refused = refused
+			return c, err
+		}
+		out = append(out, a)
+	}
+	return out, nil
+}
+
+// uprobeSets arranges the sites of a group by file and process.
+func uprobeSets(g *probe.Group) []uprobeSet {
+	type key struct {
+		file *userFile
+		pid  int
+	}
+	index := map[key]int{}
+	var sets []uprobeSet
+	for i, pr := range g.Probes {
+		s := pr.Site.(*pidSite)
+		for _, pl := range s.places {
+			k := key{pl.file, s.pid}
+			n, ok := index[k]
+			if !ok {
+				n = len(sets)
+				index[k] = n
+				sets = append(sets, uprobeSet{file: pl.file.f, name: pl.file.name, pid: s.pid})
+			}
+			cookie := g.Keys[i]
+			if s.ret {
+				cookie |= uint64(pl.fnOff)<<32 | uint64(pl.cond)<<probe.CondShift
+			}
+			sets[n].sites = append(sets[n].sites, uprobeSite{off: pl.off, cookie: cookie, probe: pr})
+		}
+	}
+	for i := range sets {
+		slices.SortStableFunc(sets[i].sites, func(a, b uprobeSite) int { return cmp.Compare(a.off, b.off) })
+	}
+	return sets
+}
+
+// byPath makes the probes of a file named by its path, in all processes.
+func (p *Pid) byPath(d probe.Desc) ([]*probe.Probe, error) {
+	if !strings.HasPrefix(d.Module, "/") {
+		return nil, procError("D_PROC_LIB", "'%s': expected the path of a file", d.Module)
+	}
+	names := []string{d.Module}
+	if probe.IsGlob(d.Module) {
+		names, _ = filepath.Glob(d.Module)
+	}
+	r := &request{p: p, d: d}
+	var mods []module
+	for _, name := range names {
+		mods = append(mods, module{name: name, open: func() (*userFile, error) { return p.openPath(name) }})
+	}
+	return r.inModules(mods)
+}
+
+func (p *Pid) openPath(name string) (*userFile, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, procError("D_PROC_LIB", "failed to open %s: %v", name, errors.Unwrap(err))
+	}
+	u, err := p.userFile(f, name, nil)
+	if err != nil {
+		return nil, procError("D_PROC_LIB", "failed to read %s: %v", name, err)
+	}
+	return u, nil
+}
+
+// everywhere makes the probes of libraries in all processes, those to come as
+// well: of the system's libraries of that name, and of what is mapped anywhere
+// by that name.
+func (p *Pid) everywhere(d probe.Desc) ([]*probe.Probe, error) {
+	if d.Module == "" || d.Module == "a.out" || d.Func == "-" {
+		return nil, procError("D_PROC_LIB", "pid* needs a library: pid*:libc.so.6:%s:%s", d.Func, d.Name)
+	}
+	if strings.HasPrefix(d.Module, "/") {
+		return p.byPath(d)
+	}
+	seen := map[fileKey]bool{}
+	var mods []module
+	add := func(name string, open func() (*userFile, error), st *unix.Stat_t) {
+		key := fileKey{st.Dev, st.Ino}
+		if !seen[key] {
+			seen[key] = true
+			mods = append(mods, module{name: name, open: open})
+		}
+	}
+	for _, dir := range libraryDirs() {
+		entries, err := os.ReadDir(dir)
+		if err != nil {
+			continue
+		}
+		for _, e := range entries {
+			name := filepath.Join(dir, e.Name())
+			var st unix.Stat_t
+			if !strings.Contains(e.Name(), ".so") || !couldBe(d.Module, e.Name()) || unix.Stat(name, &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFREG {
+				continue
+			}
+			add(e.Name(), func() (*userFile, error) { return p.openPath(name) }, &st)
+		}
+	}
+	for _, pid := range allPids() {
+		f, err := os.Open(procPath(pid, "maps"))
+		if err != nil {
+			continue
+		}
+		maps, _ := symbol.ParseMaps(f)
+		f.Close()
+		for _, m := range maps {
+			if !m.Exec() || m.Inode == 0 || !couldBe(d.Module, m.Module()) {
+				continue
+			}
+			file := fmt.Sprintf("%s/%x-%x", procPath(pid, "map_files"), m.Start, m.End)
+			var st unix.Stat_t
+			if unix.Stat(file, &st) != nil {
+				file = procPath(pid, "root") + m.Path
+				if unix.Stat(file, &st) != nil || st.Ino != m.Inode {
+					continue
+				}
+			}
+			add(m.Module(), func() (*userFile, error) { return p.openPath(file) }, &st)
+		}
+	}
+	chosen := p.chooseFiles(mods, d.Module)
+	if len(chosen) == 0 {
+		return nil, nil
+	}
+	// Copies of a library may differ: a function must be in one of them.
+	r := &request{p: p, d: d}
+	if d.Func == "" || probe.IsGlob(d.Func) || len(chosen) == 1 {
+		return r.inModules(chosen)
+	}
+	var first error
+	for _, m := range chosen {
+		if _, err := r.inModules([]module{m}); err != nil && first == nil {
+			first = err
+		}
+	}
+	if len(r.out) == 0 && first != nil {
+		return nil, first
+	}
+	return r.out, nil
+}
+
+// couldBe is a first look at whether a description may mean a module.
+func couldBe(pattern, name string) bool {
+	if probe.IsGlob(pattern) {
+		return probe.Glob(pattern, name)
+	}
+	stem, _, _ := strings.Cut(pattern, ".so")
+	return name == pattern || strings.HasPrefix(name, stem+".so") || strings.HasPrefix(name, pattern+".")
+}
+
+// chooseFiles is choose for pid*: of all names that a shortened one may mean,
+// all files of the first.
+func (p *Pid) chooseFiles(mods []module, name string) []module {
+	if probe.IsGlob(name) {
+		return mods
+	}
+	if out := filter(mods, func(m module) bool { return m.name == name }); out != nil {
+		return out
+	}
+	if len(mods) == 0 {
+		return nil
+	}
+	first := mods[0].name
+	if strings.Contains(name, ".so.") {
+		p.notice("there is no %s; taken for %s", name, first)
+	}
+	return filter(mods, func(m module) bool { return m.name == first })
+}
+
+// libraryDirs are the directories where the dynamic linker looks.
+func libraryDirs() []string {
+	dirs := []string{"/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib64", "/usr/lib64", "/lib", "/usr/lib", "/usr/local/lib"}
+	files, _ := filepath.Glob("/etc/ld.so.conf.d/*.conf")
+	for _, name := range append(files, "/etc/ld.so.conf") {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			continue
+		}
+		for line := range strings.Lines(string(b)) {
+			if line = strings.TrimSpace(line); strings.HasPrefix(line, "/") && !slices.Contains(dirs, line) {
+				dirs = append(dirs, line)
+			}
+		}
+	}
+	return dirs
+}

@@ -1,0 +1,197 @@
+package provider
+
+import (
+	"debug/elf"
+	"errors"
+	"fmt"
+
+	"godtrace/internal/insn"
+	"godtrace/internal/probe"
+	"godtrace/internal/symbol"
+)
+
+// maxFunc bounds the size of a function that is read: sizes in damaged files
+// mean nothing.
+const maxFunc = 16 << 20
+
+// exitKind is what a place in a function is to a probe.
+type exitKind uint8
+
+const (
+	kindInsn exitKind = iota // the instruction itself
+	kindEntry
+	kindRet
+	kindTail
+	kindTailCond
+)
+
+// exit is a place in a function where a probe fires: its entry, an
+// instruction, or one by which it is left.
+type exit struct {
+	off   uint64 // in the file
+	fnOff uint32 // from the start of the function
+	cond  probe.Cond
+	kind  exitKind
+	step  insn.Step
+}
+
+func (e exit) String() string {
+	s := map[exitKind]string{
+		kindInsn: "an instruction", kindEntry: "the first instruction", kindRet: "a return instruction",
+		kindTail: "a jump out", kindTailCond: "a conditional jump out",
+	}[e.kind]
+	if e.kind == kindEntry && e.fnOff > 0 {
+		s = "the instruction behind endbr64"
+	}
+	if e.step == insn.Emulated {
+		return s + ", emulated"
+	}
+	return s + ", single-stepped"
+}
+
+func (u *userFile) code(f symbol.Func) ([]byte, error) {
+	if f.Size > maxFunc {
+		return nil, fmt.Errorf("its size, %d bytes, cannot be", f.Size)
+	}
+	b := make([]byte, f.Size)
+	return b, u.obj.ReadAt(b, f.Value)
+}
+
+var errNot64 = errors.New("only 64-bit x86 code can be searched for it")
+
+// entry is where to probe the call of a function. Behind an endbr64 the
+// registers and the stack are the same, and a probe there costs a twentieth if
+// the kernel can emulate the instruction; but then no jump may lead there.
+func (u *userFile) entry(f *function) (exit, error) {
+	e := exit{off: f.Off, kind: kindEntry, step: insn.Stepped}
+	if u.obj.Machine != elf.EM_X86_64 {
+		return e, nil
+	}
+	n := f.Size
+	if n == 0 || n > 64 {
+		n = 64
+	}
+	head := make([]byte, n)
+	for u.obj.ReadAt(head, f.Value) != nil {
+		if n /= 2; n == 0 {
+			return e, errors.New("it is not in the file")
+		}
+		head = head[:n]
+	}
+	in, err := insn.EntryOf(head)
+	if err != nil {
+		return e, err
+	}
+	if e.step = in.First.Uprobe(); e.step == insn.Refused {
+		return e, fmt.Errorf("the kernel does not put probes on its first instruction, %q", in.First.String())
+	}
+	if in.Off == 0 {
+		return e, nil
+	}
+	code, err := u.code(f.Func)
+	if err != nil {
+		return e, nil
+	}
+	clear := true
+	err = insn.Walk(code, f.Value, func(a insn.At) bool {
+		if t, ok := a.Target(); ok && t == f.Value+uint64(in.Off) {
+			clear = false
+		}
+		return clear
+	})
+	if clear && err == nil {
+		e.off += uint64(in.Off)
+		e.fnOff, e.step = uint32(in.Off), insn.Emulated
+	}
+	return e, nil
+}
+
+// exits lists where a function may be left for its caller: its return
+// instructions and the jumps to other functions, which return in its stead.
+//
+// A jump is one of the latter only if the frame is gone by then, and the code
+// it leads to expects none: a jump to a part split off keeps the frame.
+func (u *userFile) exits(f *function) ([]exit, error) {
+	if u.obj.Machine != elf.EM_X86_64 {
+		return nil, errNot64
+	}
+	if f.Size == 0 {
+		return nil, errors.New("its size is not known")
+	}
+	parts := append([]symbol.Func{f.Func}, f.cold...)
+	part := u.obj.Part(f.Name)
+	world := insn.World{Part: func(t uint64) bool {
+		for _, s := range parts {
+			if t-s.Value < s.Size {
+				return true
+			}
+		}
+		return part(t)
+	}}
+	var out []exit
+	for _, s := range parts {
+		code, err := u.code(s)
+		if err != nil {
+			return nil, err
+		}
+		fn, err := insn.Analyze(code, s.Value, world)
+		if err != nil {
+			return nil, err
+		}
+		add := func(a insn.At, kind exitKind) error {
+			e := exit{off: s.Off + uint64(a.Off), fnOff: uint32(a.Addr - f.Value), kind: kind, step: a.Uprobe()}
+			if e.step == insn.Refused {
+				return fmt.Errorf("the kernel does not put probes on the instruction %q at 0x%x", a.Insn.String(), e.fnOff)
+			}
+			if kind == kindTailCond {
+				cc, ok := a.Cond()
+				if !ok {
+					return fmt.Errorf("it is left by the instruction %q at 0x%x", a.Insn.String(), e.fnOff)
+				}
+				e.cond = probe.CondOf(cc)
+			}
+			out = append(out, e)
+			return nil
+		}
+		for _, x := range fn.Exits {
+			kind := kindRet
+			switch x.Kind {
+			case insn.ExitTail, insn.ExitTailCond, insn.ExitTailInd:
+				kind = kindTail
+				if x.Kind == insn.ExitTailCond {
+					kind = kindTailCond
+				}
+				if !u.frameless(x.Addr, true) {
+					continue
+				}
+				if t, ok := x.Target(); ok && !u.frameless(t, true) {
+					continue
+				}
+			}
+			if err := add(x.At, kind); err != nil {
+				return nil, err
+			}
+		}
+		for _, j := range fn.Indirect {
+			if j.Kind == insn.JumpUnknown && u.frameless(j.Addr, false) {
+				if err := add(j.At, kindTail); err != nil {
+					return nil, err
+				}
+			}
+		}
+	}
+	return out, nil
+}
+
+// frameless reports whether nothing but the return address lies on the stack
+// at an instruction: what the unwind tables say, or unknown where they are
+// silent.
+func (u *userFile) frameless(value uint64, unknown bool) bool {
+	switch row := u.obj.Row(value); row.CFA {
+	case symbol.CFARSP:
+		return row.CFAOff == 8
+	case symbol.CFANone, symbol.CFAUnknown, symbol.CFAPLT:
+		return unknown
+	}
+	return false
+}

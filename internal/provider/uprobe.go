@@ -1,0 +1,310 @@
+package provider
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"unsafe"
+
+	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
+
+	"godtrace/internal/probe"
+	"godtrace/internal/symbol"
+)
+
+// Program, attach and flag numbers of include/uapi/linux/bpf.h.
+const (
+	typeUprobeMulti   = 48
+	uprobeMultiReturn = 1 // BPF_F_UPROBE_MULTI_RETURN
+)
+
+// errNotSupp is the kernel's ENOTSUPP: how it refuses an instruction.
+const errNotSupp = unix.Errno(524)
+
+// uprobeSite is one instruction of a file to put a probe on.
+type uprobeSite struct {
+	off    uint64 // in the file
+	sem    uint64 // place of a semaphore in the file, to be counted up while attached; 0: none
+	cookie uint64
+	probe  *probe.Probe
+}
+
+// uprobeSet are sites of one file.
+type uprobeSet struct {
+	file  *os.File
+	name  string // of the file, for messages
+	pid   int    // the process they fire in; 0: in all
+	ret   bool   // the kernel's own return probes, by the return address
+	sites []uprobeSite
+}
+
+// haveUprobeMulti reports whether one link can hold many uprobes and filter
+// them by process. Linux has such links since 6.6, but before 6.10 their
+// filter let only the process's first thread fire.
+var haveUprobeMulti = sync.OnceValue(func() bool {
+	var u unix.Utsname
+	if unix.Uname(&u) != nil {
+		return false
+	}
+	var major, minor int
+	fmt.Sscanf(unix.ByteSliceToString(u.Release[:]), "%d.%d", &major, &minor)
+	return major > 6 || major == 6 && minor >= 10
+})
+
+// uprobeAttachType is the expected attach type for programs to be attached by
+// attachUprobes.
+func uprobeAttachType() uint32 {
+	if haveUprobeMulti() {
+		return typeUprobeMulti
+	}
+	return probe.AttachPlain
+}
+
+// attachUprobes attaches prog to all sites. Sites that the kernel does not
+// admit are returned as refused; it is an error if no site is left.
+func attachUprobes(prog *ebpf.Program, sets []uprobeSet) (io.Closer, []Refusal, error) {
+	var cs closers
+	var refused []Refusal
+	n := 0
+	for i := range sets {
+		c, r, err := attachUprobeSet(prog, &sets[i], sets[i].sites)
+		if err != nil {
+			cs.Close()
+			return nil, nil, err
+		}
+		n += len(sets[i].sites)
+		cs = append(cs, c...)
+		refused = append(refused, r...)
+	}
+	if n > 0 && len(cs) == 0 {
+		return nil, nil, refused[0].Err
+	}
+	return cs, refused, nil
+}
+
+func attachUprobeSet(prog *ebpf.Program, set *uprobeSet, sites []uprobeSite) (closers, []Refusal, error) {
+	if !haveUprobeMulti() {
+		return attachUprobePerf(prog, set, sites)
+	}
+	if len(sites) == 0 {
+		return nil, nil, nil
+	}
+	fd, err := uprobeMultiLink(prog, set, sites)
+	switch {
+	case err == nil:
+		return closers{fdCloser(fd)}, nil, nil
+	case !refusesSite(err):
+		return nil, nil, fmt.Errorf("uprobes on %s: %w", set.name, uprobeError(err))
+	case len(sites) == 1:
+		return nil, []Refusal{{sites[0].probe, fmt.Errorf("%s: the kernel refuses the instruction at offset 0x%x: %w", set.name, sites[0].off, err)}}, nil
+	}
+	// One bad site fails the link: find it by halving.
+	half := len(sites) / 2
+	a, ra, err := attachUprobeSet(prog, set, sites[:half])
+	if err != nil {
+		return nil, nil, err
+	}
+	b, rb, err := attachUprobeSet(prog, set, sites[half:])
+	if err != nil {
+		a.Close()
+		return nil, nil, err
+	}
+	return append(a, b...), append(ra, rb...), nil
+}
+
+// refusesSite tells a complaint about an instruction from one about the whole.
+func refusesSite(err error) bool {
+	return errors.Is(err, errNotSupp) || errors.Is(err, unix.EINVAL) || errors.Is(err, unix.EILSEQ) || errors.Is(err, unix.EIO)
+}
+
+func uprobeError(err error) error {
+	if errors.Is(err, unix.ESRCH) {
+		return errors.New("the process has exited")
+	}
+	return err
+}
+
+// uprobeMultiLink is BPF_LINK_CREATE for many uprobes.
+func uprobeMultiLink(prog *ebpf.Program, set *uprobeSet, sites []uprobeSite) (int, error) {
+	path, err := unix.BytePtrFromString(fdPath(set.file))
+	if err != nil {
+		return -1, err
+	}
+	offs := make([]uint64, len(sites))
+	cookies := make([]uint64, len(sites))
+	var sems []uint64
+	for i, s := range sites {
+		offs[i], cookies[i] = s.off, s.cookie
+		if s.sem != 0 && sems == nil {
+			sems = make([]uint64, len(sites))
+		}
+		if s.sem != 0 {
+			sems[i] = s.sem
+		}
+	}
+	attr := struct {
+		prog, target, typ, flags    uint32
+		path, offs, sems, cookies   uint64
+		cnt, multiFlags, pid, spare uint32
+	}{
+		prog: uint32(prog.FD()), typ: typeUprobeMulti,
+		path: uint64(uintptr(unsafe.Pointer(path))), offs: uint64(uintptr(unsafe.Pointer(&offs[0]))),
+		cookies: uint64(uintptr(unsafe.Pointer(&cookies[0]))),
+		cnt:     uint32(len(sites)), pid: uint32(set.pid),
+	}
+	if sems != nil {
+		attr.sems = uint64(uintptr(unsafe.Pointer(&sems[0])))
+	}
+	if set.ret {
+		attr.multiFlags = uprobeMultiReturn
+	}
+	fd, err := bpfSyscall(unix.BPF_LINK_CREATE, unsafe.Pointer(&attr), unsafe.Sizeof(attr))
+	runtime.KeepAlive(path)
+	runtime.KeepAlive(offs)
+	runtime.KeepAlive(cookies)
+	runtime.KeepAlive(sems)
+	runtime.KeepAlive(prog)
+	runtime.KeepAlive(set.file)
+	return fd, err
+}
+
+// fdPath names the very file that is open, whatever has become of its name and
+// whatever mount namespace it is in.
+func fdPath(f *os.File) string { return "/proc/self/fd/" + strconv.Itoa(int(f.Fd())) }
+
+// uprobePMU is the perf event type of uprobes and the bit of config that asks
+// for a return probe, from sysfs.
+var uprobePMU = sync.OnceValue(func() uint32 {
+	b, err := os.ReadFile("/sys/bus/event_source/devices/uprobe/type")
+	if err != nil {
+		return 0
+	}
+	n, _ := strconv.ParseUint(strings.TrimSpace(string(b)), 10, 32)
+	return uint32(n)
+})
+
+// uprobeRefCtrShift is where the semaphore's place goes in config: format/ref_ctr_offset.
+const uprobeRefCtrShift = 32
+
+// attachUprobePerf attaches site by site. The kernel filters them by address
+// space, so that all threads of the process fire.
+func attachUprobePerf(prog *ebpf.Program, set *uprobeSet, sites []uprobeSite) (closers, []Refusal, error) {
+	if uprobePMU() == 0 {
+		return nil, nil, &MissingError{"uprobes", "4.17 with CONFIG_UPROBE_EVENTS", "a kernel built with it"}
+	}
+	path, err := unix.BytePtrFromString(fdPath(set.file))
+	if err != nil {
+		return nil, nil, err
+	}
+	var cs closers
+	var refused []Refusal
+	for _, s := range sites {
+		attr := unix.PerfEventAttr{
+			Type: uprobePMU(), Size: uint32(unsafe.Sizeof(unix.PerfEventAttr{})),
+			Config: s.sem << uprobeRefCtrShift,
+			Ext1:   uint64(uintptr(unsafe.Pointer(path))), Ext2: s.off,
+		}
+		if set.ret {
+			attr.Config |= 1 // format/retprobe: config:0
+		}
+		pid, cpu := set.pid, -1
+		if pid == 0 {
+			pid, cpu = -1, 0
+		}
+		ev, err := unix.PerfEventOpen(&attr, pid, cpu, -1, unix.PERF_FLAG_FD_CLOEXEC)
+		var c io.Closer
+		if err == nil {
+			c, err = attachPerf(prog, ev, s.cookie)
+		}
+		switch {
+		case err == nil:
+			cs = append(cs, c)
+		case refusesSite(err):
+			refused = append(refused, Refusal{s.probe, fmt.Errorf("%s: the kernel refuses the instruction at offset 0x%x: %w", set.name, s.off, err)})
+		default:
+			cs.Close()
+			return nil, nil, fmt.Errorf("uprobe on %s: %w", set.name, uprobeError(err))
+		}
+	}
+	runtime.KeepAlive(path)
+	runtime.KeepAlive(set.file)
+	return cs, refused, nil
+}
+
+// StopAt makes the process pid stop, as by SIGSTOP, when it reaches a byte of
+// a file. Closing it waits for a grace period: while the process waits there
+// is better use of the time.
+func StopAt(pid int, file *os.File, off uint64) (io.Closer, error) {
+	attach := uint32(0)
+	if haveUprobeMulti() {
+		attach = typeUprobeMulti
+	}
+	fd, err := loadStop(attach)
+	if err != nil {
+		return nil, fmt.Errorf("program to stop process %d: %w", pid, err)
+	}
+	prog, err := ebpf.NewProgramFromFD(fd)
+	if err != nil {
+		return nil, err
+	}
+	set := uprobeSet{file: file, name: file.Name(), pid: pid}
+	cs, refused, err := attachUprobeSet(prog, &set, []uprobeSite{{off: off}})
+	if err == nil && len(refused) > 0 {
+		err = refused[0].Err
+	}
+	if err != nil {
+		prog.Close()
+		return nil, err
+	}
+	return append(cs, prog), nil
+}
+
+// loadStop loads a program that sends SIGSTOP to the current process.
+func loadStop(attach uint32) (int, error) {
+	const sigstop, sendSignal = 19, 109
+	insns := [...]uint64{
+		0xb7 | 1<<8 | sigstop<<32, // r1 = SIGSTOP
+		0x85 | sendSignal<<32,     // call bpf_send_signal
+		0xb7,                      // r0 = 0
+		0x95,
+	}
+	license := []byte("GPL\x00")
+	attr := struct {
+		typ, n         uint32
+		insns, license uint64
+		_, _           uint32
+		_              uint64
+		_, _           uint32
+		name           [16]byte
+		_, attach      uint32
+		_, _           uint32
+	}{typ: progKprobe, n: uint32(len(insns)), insns: uint64(uintptr(unsafe.Pointer(&insns))),
+		license: uint64(uintptr(unsafe.Pointer(&license[0]))), attach: attach}
+	copy(attr.name[:], "dt_stop")
+	fd, err := bpfSyscall(unix.BPF_PROG_LOAD, unsafe.Pointer(&attr), unsafe.Sizeof(attr))
+	runtime.KeepAlive(&insns)
+	runtime.KeepAlive(license)
+	return fd, err
+}
+
+// A Host is what providers of user probes ask of the session.
+type Host struct {
+	// Procs is what is known of the processes traced.
+	Procs *symbol.Processes
+	// Ready is called before the objects of a process are looked at: a process
+	// that has not begun yet runs up to where its libraries are mapped.
+	Ready func(pid int) error
+	// Notice tells the user something beside the output.
+	Notice func(format string, args ...any)
+	// Option is the value of a session option.
+	Option func(name string) int64
+}
+
+// A User is a provider of probes in user programs; the session gives it a Host.
+type User interface{ SetHost(*Host) }
