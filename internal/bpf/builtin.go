@@ -17,7 +17,7 @@ const (
 	regDX, regSI     = 96, 104
 	regDI, regOrigAX = 112, 120
 	regIP, regCS     = 128, 136
-	regSP            = 152
+	regFlags, regSP  = 144, 152
 	numRegs          = 21
 )
 

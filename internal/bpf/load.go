@@ -234,7 +234,11 @@ func (p *plan) spec(g *probe.Group) (progSpec, error) {
 		if p.release >= 6<<8|6 {
 			s.attachType = attachUprobeMulti
 		}
-		if g.AttachType != 0 {
+		switch g.AttachType {
+		case 0:
+		case probe.AttachPlain:
+			s.attachType = 0
+		default:
 			s.attachType = g.AttachType
 		}
 	case probe.KindKprobe, probe.KindKretprobe:
@@ -427,6 +431,9 @@ func (m *mainFn) emit() {
 		c.call(fnCPU)
 		c.jmpImm(jNE, r0, int32(p.cfg.CPU), out)
 	}
+	if gp.g.Conds {
+		m.condition(out)
+	}
 	dispatch := m.dispatch(out)
 	release := out
 	if gp.g.Sleepable {
@@ -511,6 +518,36 @@ func (m *mainFn) activity(out label) {
 	c.jmpImm(jNE, r1, int32(want), out)
 }
 
+// condition leaves if the program sits on a jump that will not be taken: see
+// probe.Cond, which this evaluates as its method Holds does.
+func (m *mainFn) condition(out label) {
+	c := m.c
+	taken := c.newLabel()
+	c.mov(r1, r6)
+	c.call(fnAttachCookie)
+	c.aluImm(opRsh, r0, probe.CondShift)
+	c.aluImm(opAnd, r0, 0xfff)
+	c.jmpImm(jEQ, r0, 0, taken)
+	c.load(8, r1, r6, regFlags)
+	c.mov(r2, r1)
+	c.aluImm(opRsh, r2, 7-1) // SF to bit 1
+	c.mov(r3, r1)
+	c.aluImm(opRsh, r3, 11-1) // OF to bit 1
+	c.alu(opXor, r2, r3)
+	c.aluImm(opAnd, r2, probe.CondLess)
+	c.aluImm(opAnd, r1, 0xfff&^(probe.CondLess|probe.CondNot))
+	c.alu(opOr, r1, r2)
+	c.alu(opAnd, r1, r0)
+	not := c.newLabel()
+	c.aluImm(opAnd, r0, probe.CondNot)
+	c.jmpImm(jNE, r0, 0, not)
+	c.jmpImm(jEQ, r1, 0, out)
+	c.jmp(taken)
+	c.place(not)
+	c.jmpImm(jNE, r1, 0, out)
+	c.place(taken)
+}
+
 // dispatch finds the probe's index (r7) and the number of its set of clauses
 // (r0, kept in the frame), and reports whether there is a choice of sets.
 func (m *mainFn) dispatch(out label) bool {
@@ -568,7 +605,10 @@ func (m *mainFn) dispatch(out label) bool {
 	default:
 		c.mov(r1, r6)
 		c.call(fnAttachCookie)
-		if g.Kind == probe.KindUretprobe {
+		switch {
+		case g.Conds:
+			c.aluImm(opAnd, r0, probe.KeyMask)
+		case g.Kind == probe.KindUretprobe:
 			c.mov32(r0, r0)
 		}
 		if gp.identity {

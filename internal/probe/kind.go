@@ -37,6 +37,10 @@ const (
 	// KindTracepoint: a perf tracepoint; ctx is the event's record; arguments have
 	// Locs. argN is args[N].
 	KindTracepoint
+	// KindInstr: a kprobe on an instruction: arg0 = its address, arg1 = 1 if the
+	// branch there will be taken, arg2 = its target or 0. Cookies are as with
+	// Conds, but that the high half is the target less the address, signed, or 0.
+	KindInstr
 )
 
 // Group is a set of probes that share one eBPF program. Contract.
@@ -59,7 +63,53 @@ type Group struct {
 	// AttachType is the expected attach type of the load where a kind has
 	// several: BPF_TRACE_KPROBE_MULTI and the like. 0: the plain one (perf event).
 	AttachType uint32
+	// Conds says that the cookies of KindUretprobe carry the condition under
+	// which the site's jump leaves the function; see Cond.
+	Conds bool
 	// Void marks a function without a return value: a KindFexit program has no
 	// ctx word for it.
 	Void bool
+}
+
+// AttachPlain as AttachType asks for no expected attach type at all: the
+// program will be attached to perf events.
+const AttachPlain = 1<<32 - 1
+
+// Cookies of KindUretprobe groups with Conds: bits 0 to 19 the key, 20 to 31 a
+// Cond, 32 to 63 the offset of the site in its function.
+const (
+	CondShift = 20
+	KeyMask   = 1<<CondShift - 1
+)
+
+// Cond is the condition of a jump, for a program to evaluate: the RFLAGS bits
+// of which one must be set, with CondLess in place of the reserved bit 1 for
+// SF != OF, and CondNot if it is the other way round. 0: always.
+type Cond uint16
+
+const (
+	CondLess = 1 << 1
+	CondNot  = 1 << 10
+)
+
+// CondOf translates the condition code of an x86 jump, 0 (o) to 15 (g).
+func CondOf(cc byte) Cond {
+	const cf, pf, zf, sf, of = 1 << 0, 1 << 2, 1 << 6, 1 << 7, 1 << 11
+	c := [8]Cond{of, cf, zf, cf | zf, sf, pf, CondLess, CondLess | zf}[cc>>1&7]
+	if cc&1 != 0 {
+		c |= CondNot
+	}
+	return c
+}
+
+// Holds evaluates the condition on RFLAGS.
+func (c Cond) Holds(rflags uint64) bool {
+	if c == 0 {
+		return true
+	}
+	v := rflags &^ CondLess
+	if rflags>>7&1 != rflags>>11&1 {
+		v |= CondLess
+	}
+	return (v&uint64(c&^CondNot) != 0) == (c&CondNot == 0)
 }

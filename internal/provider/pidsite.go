@@ -10,9 +10,9 @@ import (
 	"godtrace/internal/symbol"
 )
 
-// maxFunc bounds the size of a function that is read: sizes in damaged files
+// maxUserFunc bounds the size of a function that is read: sizes in damaged files
 // mean nothing.
-const maxFunc = 16 << 20
+const maxUserFunc = 16 << 20
 
 // exitKind is what a place in a function is to a probe.
 type exitKind uint8
@@ -50,7 +50,7 @@ func (e exit) String() string {
 }
 
 func (u *userFile) code(f symbol.Func) ([]byte, error) {
-	if f.Size > maxFunc {
+	if f.Size > maxUserFunc {
 		return nil, fmt.Errorf("its size, %d bytes, cannot be", f.Size)
 	}
 	b := make([]byte, f.Size)
