@@ -91,6 +91,9 @@ type Consumer struct {
 	Chew func(v *View) (print bool, err error)
 	// Sink, if set, is told what would be printed, and nothing is printed.
 	Sink Sink
+	// Pause, if set, is called before a command is run for system(), and what
+	// it returns after: the session may run at another priority.
+	Pause func() (resume func())
 	// Status is the argument of exit(), once seen.
 	Status int
 	Exited bool
@@ -425,7 +428,7 @@ func (c *Consumer) printTyped(a *dif.Action, payload []byte) error {
 		addr, f = c.intArg(a, 0, payload), &a.Fields[1]
 	}
 	var w strings.Builder
-	if err := types.Print(&w, a.Type, payload[f.Off:f.Off+f.Size], types.PrintOpts{Addr: addr}); err != nil {
+	if err := types.Print(&w, a.Type, payload[f.Off:f.Off+f.Size], types.PrintOpts{Addr: addr, Indent: types.PrintIndent}); err != nil {
 		return err
 	}
 	c.buf = append(c.buf, w.String()...)
@@ -553,6 +556,9 @@ func (c *Consumer) system(a *dif.Action, payload []byte, d probe.Desc) error {
 		sh.Stdout = f.File() // no copying in between: the command sees a terminal where there is one
 	}
 	// As in DTrace, what the command makes of it does not matter to tracing.
+	if c.Pause != nil {
+		defer c.Pause()()
+	}
 	_ = sh.Run()
 	return nil
 }
@@ -564,7 +570,10 @@ func (o *output) current() io.Writer {
 	return o.base
 }
 
-// freopen turns the output to a file, or back for the name "".
+// freopenRestore is what the checker makes of freopen("").
+const freopenRestore = "."
+
+// freopen turns the output to a file, or back.
 func (c *Consumer) freopen(a *dif.Action, payload []byte, d probe.Desc) error {
 	name, err := c.text(a, payload, d)
 	if err != nil {
@@ -582,7 +591,7 @@ func (c *Consumer) freopen(a *dif.Action, payload []byte, d probe.Desc) error {
 		}
 		c.out.file = nil
 	}
-	if name != "" {
+	if name != freopenRestore {
 		if c.out.file, err = os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o666); err != nil {
 			return fmt.Errorf("freopen: %w", err)
 		}
