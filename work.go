@@ -267,6 +267,12 @@ func (s *Session) consume(last bool) error {
 	if !last {
 		until = monotonic()
 	}
+	relax := hurry()
+	defer func() { relax() }()
+	r.consumer.Pause = func() (resume func()) {
+		relax()
+		return func() { relax = hurry() }
+	}
 	r.consumer.BeginBatch()
 	if err := s.rt.Rings().Merge(until, r.consumer.Record); err != nil {
 		return err
