@@ -52,6 +52,6 @@ var firings = []firing{
 
 // The record rate: two threads at full speed, one small record a call.
 const (
-	recordD        = `syscall::getppid:entry { printf("%d\n", timestamp); }`
-	recordBpftrace = `tracepoint:syscalls:sys_enter_getppid { printf("%lld\n", nsecs); }`
+	recordD        = `syscall::getppid:entry /execname == "syscalls"/ { printf("%d\n", timestamp); }`
+	recordBpftrace = `tracepoint:syscalls:sys_enter_getppid /comm == "syscalls"/ { printf("%lld\n", nsecs); }`
 )
