@@ -108,6 +108,7 @@ type code struct {
 	// funcInfo: the kernel wants to be told of them (bpf_loop).
 	funcInfo bool
 	labels   []int32 // instruction each label stands before, -1 while unknown
+	named    []bool  // labels that something jumps to
 }
 
 type fix struct {
@@ -123,6 +124,7 @@ func (c *code) raw(op uint8, dst, src reg, off int16, imm int32) {
 
 func (c *code) newLabel() label {
 	c.labels = append(c.labels, -1)
+	c.named = append(c.named, false)
 	return label(len(c.labels) - 1)
 }
 
@@ -200,16 +202,22 @@ func (c *code) atomic(op int32, base reg, off int, src reg) {
 	c.raw(clSTX|modeAtomic|w64, base, src, int16(off), op)
 }
 
-func (c *code) jmp(to label) {
+// jump notes that the next instruction jumps to a label.
+func (c *code) jump(to label) {
 	c.fixes = append(c.fixes, fix{int32(len(c.ins)), to, false})
+	c.named[to] = true
+}
+
+func (c *code) jmp(to label) {
+	c.jump(to)
 	c.raw(clJMP|jA, 0, 0, 0, 0)
 }
 func (c *code) jmpReg(op uint8, a, b reg, to label) {
-	c.fixes = append(c.fixes, fix{int32(len(c.ins)), to, false})
+	c.jump(to)
 	c.raw(clJMP|0x08|op, a, b, 0, 0)
 }
 func (c *code) jmpImm(op uint8, a reg, k int32, to label) {
-	c.fixes = append(c.fixes, fix{int32(len(c.ins)), to, false})
+	c.jump(to)
 	c.raw(clJMP|op, a, 0, 0, k)
 }
 

@@ -405,12 +405,18 @@ func (f *fn) dropAt(kind int, to label) label {
 func (f *fn) stubs() {
 	c := f.c
 	for _, d := range f.drops {
+		if !c.named[d.at] {
+			continue // the verifier refuses code that nothing reaches
+		}
 		c.place(d.at)
 		drop(c, f.p, d.kind)
 		c.jmp(d.to)
 	}
 	for i := range f.faults {
 		s := &f.faults[i]
+		if !c.named[s.at] {
+			continue
+		}
 		c.place(s.at)
 		c.line = s.line
 		f.state = s.st

@@ -344,7 +344,7 @@ func (p *plan) scan() error {
 				form := p.obj.Forms[in.Sym]
 				f.spec = p.obj.Aggs[form.Agg].Spec
 				f.words = f.spec.Words()
-				f.touch = f.touch || f.spec.Func == agg.Sum || f.spec.Func.IsHistogram() && (in.B != 0 || in.Imm != 0)
+				f.touch = f.touch || f.spec.Func == agg.Sum || f.spec.Func == agg.Min || f.spec.Func == agg.Max || f.spec.Func.IsHistogram() && (in.B != 0 || in.Imm != 0)
 				f.kind = formHash
 				if len(form.Keys) == 0 {
 					f.kind = formScalar

@@ -470,10 +470,11 @@ func (x *exec) ins(i *Ins) {
 	case Ext:
 		r[i.Dst] = extend(r[i.A], i.Size, i.Signed)
 	case Set:
-		r[i.Dst] = 0
+		v := int64(0) // Dst may be A or B
 		if Compare(i.Cond, r[i.A], x.b(i)) {
-			r[i.Dst] = 1
+			v = 1
 		}
+		r[i.Dst] = v
 	case KSymAddr:
 		r[i.Dst] = int64(x.ksym(i.Sym))
 	case Load:

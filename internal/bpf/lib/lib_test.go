@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
@@ -110,6 +112,9 @@ func loadRaw(code []uint64, starts []int, funcInfo bool) (*ebpf.Program, error) 
 		a.btf, a.recSize, a.info, a.infoCnt = uint32(fd), 8, uint64(uintptr(unsafe.Pointer(&info[0]))), uint32(len(starts))
 	}
 	fd, err := bpfSys(5, unsafe.Pointer(&a), unsafe.Sizeof(a))
+	for err == unix.EAGAIN { // a signal came while it was being verified
+		fd, err = bpfSys(5, unsafe.Pointer(&a), unsafe.Sizeof(a))
+	}
 	if err != nil {
 		log := make([]byte, 1<<24)
 		a.logLevel, a.logSize, a.logBuf = 1, uint32(len(log)), uint64(uintptr(unsafe.Pointer(&log[0])))
@@ -301,6 +306,28 @@ var variants = func() []Variant {
 }()
 
 var sizes = []int{8, 256, 4096, 65536}
+
+// TestReproducible compiles the routines again.
+func TestReproducible(t *testing.T) {
+	if _, err := exec.LookPath("clang-14"); err != nil {
+		t.Skip("SKIP-HERE: the objects are made by clang 14, which is not here")
+	}
+	dir := t.TempDir()
+	if out, err := exec.Command("./generate.sh", dir).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	files, err := filepath.Glob("obj/*.o")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no objects: %v", err)
+	}
+	for _, name := range files {
+		old, _ := os.ReadFile(name)
+		now, err := os.ReadFile(filepath.Join(dir, filepath.Base(name)))
+		if err != nil || !bytes.Equal(old, now) {
+			t.Errorf("%s is not what the sources make now (%v): go generate", name, err)
+		}
+	}
+}
 
 // TestLoad reports what the verifier has to do for a call.
 func TestLoad(t *testing.T) {

@@ -16,56 +16,81 @@ enum {
 	FIRST,   // where the collected value begins; NONE
 	WITHIN,  // the depth it is at
 	AFTER_IT, // where it ends; NONE
+	BYTE,     // the byte at hand, NAME the path's
+	NAME,
+	AT,
 };
+
+#define C volat(e->w->s[BYTE])
 
 enum { VALUE, VALUE_OR_END, KEY, KEY_OR_END, COLON, STRING, STRING_ESC, KEY_TEXT, KEY_ESC, WORD, AFTER };
 
 #define NONE (~0ULL)
 #define NOMATCH (~0ULL)
 
-INLINE u64 blank(u8 c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
+INLINE u64 blank(struct env *e) { return C == ' ' || C == '\t' || C == '\r' || C == '\n'; }
 
-INLINE u64 special(u8 c)
+INLINE u64 special(struct env *e)
 {
-	return c == ',' || c == ':' || c == '{' || c == '}' || c == '[' || c == ']' || c == '"';
+	return C == ',' || C == ':' || C == '{' || C == '}' || C == '[' || C == ']' || C == '"';
 }
 
-// byte of the path; beyond the buffer it ends.
-INLINE u8 step(struct env *e, u64 at)
+// step reads a byte of the path; beyond the buffer it ends.
+INLINE void step(struct env *e, u64 at)
 {
+	volat(e->w->s[NAME]) = 0;
 	keep(at);
-	return at < e->ssize ? (u8)buf2(e->w, e->ssize)[at] : 0;
+	if (at < e->ssize)
+		volat(e->w->s[NAME]) = (u8)buf2(e->w, e->ssize)[at];
 }
 
-INLINE u64 ends(u8 c) { return c == 0 || c == '.' || c == '['; }
+#define P volat(e->w->s[NAME])
+
+INLINE u64 ends(struct env *e) { return P == 0 || P == '.' || P == '['; }
 
 // next goes to the path's next component, or its end.
 INLINE void next(struct env *e, u64 at)
 {
-	volat(e->w->s[PATH]) = at + (step(e, at) == '.');
+	volat(e->w->s[PATH]) = at;
+	step(e, at);
+	if (P == '.')
+		volat(e->w->s[PATH]) += 1;
 }
 
 // number reads an index of the path: 1 if there is none.
 INLINE long number(struct env *e)
 {
 	struct work *w = e->w;
-	u64 at = volat(w->s[PATH]), bracket = step(e, at) == '[';
-	at += bracket;
+	volat(w->s[AT]) = volat(w->s[PATH]);
+	step(e, volat(w->s[PATH]));
+	u64 bracket = P == '[';
+	volat(w->s[AT]) += bracket;
 	volat(w->s[COUNT]) = 0;
 	volat(w->zero) = 0; // digits read
 #pragma unroll
 	for (int k = 0; k < 9; k++) {
-		u8 c = step(e, at + k);
-		if (c < '0' || c > '9')
+		step(e, volat(w->s[AT]));
+		if (P < '0' || P > '9')
 			break;
-		volat(w->s[COUNT]) = volat(w->s[COUNT]) * 10 + c - '0';
-		volat(w->zero) = k + 1;
+		volat(w->s[COUNT]) = volat(w->s[COUNT]) * 10 + P - '0';
+		volat(w->s[AT]) += 1;
+		volat(w->zero) += 1;
 	}
-	u64 n = volat(w->zero);
-	u8 c = step(e, at + n);
-	if (n == 0 || (bracket ? c != ']' : !ends(c)))
+	step(e, volat(w->s[AT]));
+	if (volat(w->zero) == 0)
 		return 1;
-	next(e, at + n + bracket);
+	step(e, volat(w->s[PATH]));
+	if (P == '[') {
+		step(e, volat(w->s[AT]));
+		if (P != ']')
+			return 1;
+		volat(w->s[AT]) += 1;
+	} else {
+		step(e, volat(w->s[AT]));
+		if (!ends(e))
+			return 1;
+	}
+	next(e, volat(w->s[AT]));
 	return 0;
 }
 
@@ -73,168 +98,172 @@ INLINE long number(struct env *e)
 INLINE long finished(struct env *e, u64 at)
 {
 	struct work *w = e->w;
-	u64 depth = volat(w->s[DEPTH]);
 	volat(w->s[STATE]) = AFTER;
-	if (volat(w->s[FIRST]) != NONE && depth == volat(w->s[WITHIN])) {
+	if (volat(w->s[FIRST]) != NONE && volat(w->s[DEPTH]) == volat(w->s[WITHIN])) {
 		volat(w->s[AFTER_IT]) = at;
 		return 1;
 	}
-	return depth == 0;
+	return volat(w->s[DEPTH]) == 0;
 }
 
 INLINE long push(struct env *e, u64 object)
 {
 	struct work *w = e->w;
-	u64 depth = volat(w->s[DEPTH]) + 1;
-	volat(w->s[DEPTH]) = depth;
+	volat(w->s[DEPTH]) += 1;
 	volat(w->s[KINDS]) = volat(w->s[KINDS]) << 1 | object;
 	volat(w->s[STATE]) = object ? KEY_OR_END : VALUE_OR_END;
-	return depth > 64;
+	return volat(w->s[DEPTH]) > 64;
 }
 
 // pop ends a container at the byte before at. The one looked into had nothing.
 INLINE long pop(struct env *e, u64 at)
 {
 	struct work *w = e->w;
-	u64 depth = volat(w->s[DEPTH]);
-	if (volat(w->s[FIRST]) == NONE && depth == volat(w->s[LEVEL]))
+	if (volat(w->s[FIRST]) == NONE && volat(w->s[DEPTH]) == volat(w->s[LEVEL]))
 		return 1;
-	volat(w->s[DEPTH]) = depth - 1;
+	volat(w->s[DEPTH]) -= 1;
 	volat(w->s[KINDS]) >>= 1;
 	return finished(e, at);
 }
 
-// value begins a value with byte c.
-INLINE long value(struct env *e, u64 i, u8 c)
+// value begins a value.
+INLINE long value(struct env *e, u64 i)
 {
 	struct work *w = e->w;
 	if (volat(w->s[HIT])) {
 		volat(w->s[HIT]) = 0;
-		u8 name = step(e, volat(w->s[PATH]));
-		u64 depth = volat(w->s[DEPTH]);
-		if (name == 0) {
-			volat(w->s[FIRST]) = i + (c == '"');
-			volat(w->s[WITHIN]) = depth;
-		} else if (c == '{' && name != '[') {
-			volat(w->s[LEVEL]) = depth + 1;
-		} else if (c == '[') {
+		step(e, volat(w->s[PATH]));
+		if (P == 0) {
+			volat(w->s[FIRST]) = i;
+			if (C == '"')
+				volat(w->s[FIRST]) = i + 1;
+			volat(w->s[WITHIN]) = volat(w->s[DEPTH]);
+		} else if (C == '{' && P != '[') {
+			volat(w->s[LEVEL]) = volat(w->s[DEPTH]) + 1;
+		} else if (C == '[') {
 			if (number(e))
 				return 1;
-			volat(w->s[LEVEL]) = depth + 1;
+			volat(w->s[LEVEL]) = volat(w->s[DEPTH]) + 1;
 			volat(w->s[HIT]) = volat(w->s[COUNT]) == 0;
 		} else {
 			return 1;
 		}
 	}
-	if (c == '{' || c == '[')
-		return push(e, c == '{');
-	if (c == '"') {
+	if (C == '{')
+		return push(e, 1);
+	if (C == '[')
+		return push(e, 0);
+	if (C == '"') {
 		volat(w->s[STATE]) = STRING;
 		return 0;
 	}
 	volat(w->s[STATE]) = WORD;
-	return special(c);
+	return special(e);
 }
 
 // after is what stands between values and at the end of containers.
-INLINE long after(struct env *e, u64 i, u8 c)
+INLINE long after(struct env *e, u64 i)
 {
 	struct work *w = e->w;
-	u64 object = volat(w->s[KINDS]) & 1;
-	if (c == (object ? '}' : ']'))
+	if (volat(w->s[KINDS]) & 1) {
+		if (C == '}')
+			return pop(e, i + 1);
+		volat(w->s[STATE]) = KEY;
+		return C != ',';
+	}
+	if (C == ']')
 		return pop(e, i + 1);
-	if (c != ',')
+	if (C != ',')
 		return 1;
-	volat(w->s[STATE]) = object ? KEY : VALUE;
-	if (!object && volat(w->s[FIRST]) == NONE && volat(w->s[DEPTH]) == volat(w->s[LEVEL])) {
-		u64 n = volat(w->s[COUNT]) - 1;
-		volat(w->s[COUNT]) = n;
-		volat(w->s[HIT]) = n == 0;
+	volat(w->s[STATE]) = VALUE;
+	if (volat(w->s[FIRST]) == NONE && volat(w->s[DEPTH]) == volat(w->s[LEVEL])) {
+		volat(w->s[COUNT]) -= 1;
+		if (volat(w->s[COUNT]) == 0)
+			volat(w->s[HIT]) = 1;
 	}
 	return 0;
 }
 
-INLINE void compare(struct env *e, u8 c)
+INLINE void compare(struct env *e)
 {
 	struct work *w = e->w;
-	u64 n = volat(w->s[MATCHED]);
-	if (n == NOMATCH)
+	if (volat(w->s[MATCHED]) == NOMATCH)
 		return;
-	u8 p = step(e, volat(w->s[PATH]) + n);
-	volat(w->s[MATCHED]) = ends(p) || p != c ? NOMATCH : n + 1;
+	step(e, volat(w->s[PATH]) + volat(w->s[MATCHED]));
+	if (P == C && !ends(e))
+		volat(w->s[MATCHED]) += 1;
+	else
+		volat(w->s[MATCHED]) = NOMATCH;
 }
 
-BODY(json_byte)
+#define S volat(w->s[STATE])
+
+CALLED(json_byte)
 {
 	struct work *w = e->w;
 	if (i >= e->ssize)
 		return 1;
-	u8 c = w->buf[i];
-	u64 state = volat(w->s[STATE]);
-	if (state == WORD) {
-		if (c != 0 && !blank(c) && !special(c))
+	C = (u8)w->buf[i];
+	if (S == WORD) {
+		if (C != 0 && !blank(e) && !special(e))
 			return 0;
 		if (finished(e, i))
 			return 1;
-		state = AFTER;
 	}
-	if (c == 0)
+	if (C == 0)
 		return 1;
-	switch (state) {
-	case STRING:
-		if (c == '\\')
-			volat(w->s[STATE]) = STRING_ESC;
-		else if (c == '"')
+	if (S == STRING) {
+		if (C == '\\')
+			S = STRING_ESC;
+		else if (C == '"')
 			return finished(e, i);
 		return 0;
-	case STRING_ESC:
-		volat(w->s[STATE]) = STRING;
+	}
+	if (S == STRING_ESC) {
+		S = STRING;
 		return 0;
-	case KEY_ESC:
-		volat(w->s[STATE]) = KEY_TEXT;
-		compare(e, c);
+	}
+	if (S == KEY_ESC) {
+		S = KEY_TEXT;
+		compare(e);
 		return 0;
-	case KEY_TEXT:
-		if (c != '"') {
-			if (c == '\\')
-				volat(w->s[STATE]) = KEY_ESC;
-			compare(e, c);
+	}
+	if (S == KEY_TEXT) {
+		if (C != '"') {
+			if (C == '\\')
+				S = KEY_ESC;
+			compare(e);
 			return 0;
 		}
-		volat(w->s[STATE]) = COLON;
-		u64 n = volat(w->s[MATCHED]);
-		if (n != NOMATCH) {
-			u64 at = volat(w->s[PATH]) + n;
-			if (ends(step(e, at))) {
-				volat(w->s[HIT]) = 1;
-				next(e, at);
-			}
+		S = COLON;
+		if (volat(w->s[MATCHED]) == NOMATCH)
+			return 0;
+		step(e, volat(w->s[PATH]) + volat(w->s[MATCHED]));
+		if (ends(e)) {
+			volat(w->s[HIT]) = 1;
+			next(e, volat(w->s[PATH]) + volat(w->s[MATCHED]));
 		}
 		return 0;
 	}
-	if (blank(c))
+	if (blank(e))
 		return 0;
-	switch (state) {
-	case VALUE_OR_END:
-		if (c == ']')
-			return pop(e, i + 1);
-		return value(e, i, c);
-	case VALUE:
-		return value(e, i, c);
-	case COLON:
-		volat(w->s[STATE]) = VALUE;
-		return c != ':';
-	case KEY_OR_END:
-		if (c == '}')
-			return pop(e, i + 1);
-	case KEY:
-		volat(w->s[STATE]) = KEY_TEXT;
-		volat(w->s[MATCHED]) = NOMATCH;
-		if (volat(w->s[FIRST]) == NONE && volat(w->s[DEPTH]) == volat(w->s[LEVEL]))
-			volat(w->s[MATCHED]) = 0;
-		return c != '"';
+	if (S == AFTER)
+		return after(e, i);
+	if (S == COLON) {
+		S = VALUE;
+		return C != ':';
 	}
-	return after(e, i, c);
+	if (S == VALUE_OR_END && C == ']')
+		return pop(e, i + 1);
+	if (S == KEY_OR_END && C == '}')
+		return pop(e, i + 1);
+	if (S == VALUE || S == VALUE_OR_END)
+		return value(e, i);
+	S = KEY_TEXT;
+	volat(w->s[MATCHED]) = NOMATCH;
+	if (volat(w->s[FIRST]) == NONE && volat(w->s[DEPTH]) == volat(w->s[LEVEL]))
+		volat(w->s[MATCHED]) = 0;
+	return C != '"';
 }
 
 ROUTINE(json)

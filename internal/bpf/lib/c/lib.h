@@ -48,8 +48,10 @@ static u64 (*current_task)(void) = (void *)35;
 
 // BODY(name) is a loop's body, called with i = 0, 1, …; 1 ends the loop.
 // LOOP runs it, at most 8 million times.
+// CALLED(name) is one with many branches, kept a function of its own.
 #ifdef MAY_GOTO
 #define BODY(name) INLINE long name(u64 i, struct env *e)
+#define CALLED(name) __attribute__((noinline)) long name(u64 i, struct env *e)
 #define LOOP(body, e)                                                          \
 	do {                                                                   \
 		volat((e)->w->zero) = 0;                                       \
@@ -68,6 +70,7 @@ static u64 (*current_task)(void) = (void *)35;
 	} while (0)
 #else
 #define BODY(name) long name(u32 i, struct env *e)
+#define CALLED(name) BODY(name)
 #define LOOP(body, e) bpf_loop(1 << 23, body, e, 0)
 #endif
 

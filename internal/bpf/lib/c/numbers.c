@@ -64,7 +64,7 @@ INLINE u64 digit(u8 c)
 	return 99;
 }
 
-BODY(number_byte)
+CALLED(number_byte)
 {
 	struct work *w = e->w;
 	if (i >= e->ssize)
@@ -81,9 +81,9 @@ BODY(number_byte)
 			return 0;
 		stage = SIGNED;
 	}
-	if (stage == ZERO && (c == 'x' || c == 'X') && i + 1 < e->ssize) {
+	if (stage == ZERO && (c | 0x20) == 'x') { // a digit must follow, but it is 0 without one too
 		volat(w->s[STAGE]) = DIGITS;
-		return digit(w->buf[i + 1]) >= 16;
+		return 0;
 	}
 	volat(w->s[STAGE]) = stage == SIGNED && c == '0' && base == 16 ? ZERO : DIGITS;
 	u64 d = digit(c);
@@ -232,7 +232,7 @@ ROUTINE(inet_ntop)
 	return ILLOP;
 }
 
-BODY(link_byte)
+CALLED(link_byte)
 {
 	struct work *w = e->w;
 	if (i >= 20 || (i == 6 && w->arg[0] == 1))

@@ -440,7 +440,7 @@ INLINE void put(struct env *e, u64 to, u8 c)
 		e->dst[to] = c;
 }
 
-BODY(clean_byte)
+CALLED(clean_byte)
 {
 	struct work *w = e->w;
 	u64 from = volat(w->s[FROM]), to = volat(w->s[TO]), seen = volat(w->s[SEEN]);
