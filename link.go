@@ -33,6 +33,7 @@ func (s *Session) Go() (err error) {
 	if s.rt != nil {
 		return errors.New(msgBadOptCtx)
 	}
+	s.flushNotes()
 	r := &running{begin: -1, end: -1}
 	if err := s.enable(r); err != nil {
 		return err

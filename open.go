@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"sync"
 	"sync/atomic"
 
 	"godtrace/internal/bpf"
@@ -13,6 +14,7 @@ import (
 	"godtrace/internal/probe"
 	"godtrace/internal/process"
 	"godtrace/internal/provider"
+	"godtrace/internal/symbol"
 )
 
 // Session is a DTrace session: libdtrace's handle. Its methods are not safe
@@ -48,12 +50,20 @@ type Session struct {
 	stopping  chan struct{}
 	stopAsked atomic.Bool
 	reported  map[*process.Target]bool // ended, and the handler was told
+	procs     *symbol.Processes
+	notes     []string       // for Handlers.Note, from before it was set
+	closing   sync.WaitGroup // things being closed meanwhile
 }
 
 // Open makes a session. Nothing of the kernel is touched before probes are
 // looked up.
 func Open() (*Session, error) {
-	s := &Session{opts: newOptions(), env: newEnv(provider.All()), stopping: make(chan struct{}, 1), reported: map[*process.Target]bool{}}
+	s := &Session{opts: newOptions(), env: newEnv(provider.All()), stopping: make(chan struct{}, 1), reported: map[*process.Target]bool{}, procs: symbol.NewProcesses()}
+	for _, p := range s.env.providers {
+		if u, ok := p.(provider.User); ok {
+			u.SetHost(s.userHost())
+		}
+	}
 	s.check = check.New(s.env, s.checkOptions())
 	return s, nil
 }
@@ -110,7 +120,7 @@ func (p *ProbeInfo) ArgTypes() []string {
 }
 
 // Attributes are the stability attributes of the probe's description (the
-// least of its parts') and of its arguments.
+// least of its parts', as far as it has them) and of its arguments.
 func (p *ProbeInfo) Attributes() (desc, args [3]string) {
 	a := p.probe.Attr
 	if a == nil {
@@ -118,7 +128,16 @@ func (p *ProbeInfo) Attributes() (desc, args [3]string) {
 		return u, u
 	}
 	triple := func(a probe.Attr) [3]string { return [3]string{a.Name, a.Data, a.Class} }
-	return check.LeastAttr(triple(a.Provider), triple(a.Module), triple(a.Func), triple(a.Name)), triple(a.Args)
+	parts := [][3]string{triple(a.Provider)}
+	for _, part := range []struct {
+		text string
+		attr probe.Attr
+	}{{p.Module, a.Module}, {p.Func, a.Func}, {p.Name, a.Name}} {
+		if part.text != "" {
+			parts = append(parts, triple(part.attr))
+		}
+	}
+	return check.LeastAttr(parts...), triple(a.Args)
 }
 
 // Probes lists every probe that providers know without being asked for by name.
@@ -197,6 +216,7 @@ func (s *Session) Close() error {
 		t.Close()
 	}
 	s.targets = nil
+	s.closing.Wait()
 	return err
 }
 

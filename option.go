@@ -63,6 +63,7 @@ var optionDefs = map[string]optionDef{
 	"jstackstrsize": {runTime, parseSize, 512},
 	"maxframes":     {runTime, parseInt, 127},
 	"cpu":           {runTime, parseCPU, Unset},
+	"maxprobes":     {runTime, parseInt, Unset},
 	"statusrate":    {runTime, parseRate, 1e9},
 	"cleanrate":     {runTime, parseRate, 1_000_000_000 / 101},
 	"destructive":   {runTime, parseFlag, Unset},
@@ -118,7 +119,7 @@ var optionDefs = map[string]optionDef{
 	"empty":        {compileTime, parseFlag, Unset},
 	"encoding":     {compileTime, parseEncoding, Unset},
 	"errtags":      {compileTime, parseFlag, Unset},
-	"evaltime":     {compileTime, parseEvalTime, Unset},
+	"evaltime":     {compileTime, parseEvalTime, evalMain},
 	"incdir":       {compileTime, parseString, Unset},
 	"iregs":        {compileTime, parseInt, Unset},
 	"kdefs":        {compileTime, parseFlag, Unset},
@@ -285,7 +286,7 @@ var (
 	parseBufPolicy = parseWord("switch", "fill", "ring")
 	parseBufResize = parseWord("auto", "manual")
 	parseEncoding  = parseWord("ascii", "utf8")
-	parseEvalTime  = parseWord("exec", "preinit", "postinit", "main")
+	parseEvalTime  = parseWord("exec", "preinit", "postinit", "main") // as evalExec …
 	parseStdc      = parseWord("a", "c", "s", "t")
 	parseOformat   = parseWord("text", "json", "ndjson", "xml", "html")
 )

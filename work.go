@@ -84,6 +84,7 @@ func (s *Session) newConsumer(r *running) *consume.Consumer {
 	}
 	c := consume.New(r.obj, probes, out, host{s})
 	c.Testing = s.Testing
+	c.Resolve.Procs = s.procs
 	s.applyOutputOptions(c)
 	if form := s.opts.get("oformat"); form > 0 {
 		c.Sink = c.NewSink(consume.Structured(form))

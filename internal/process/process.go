@@ -57,7 +57,9 @@ func init() {
 type Target struct {
 	PID     int
 	Name    string // its command, for messages
+	Path    string // of the file a created process executes
 	Created bool
+	state   state
 	gate    *os.File // write a byte: go
 	report  *os.File
 	proc    *os.Process
@@ -67,6 +69,15 @@ type Target struct {
 	status  syscall.WaitStatus
 	known   bool // status is
 }
+
+// state is how far a created process has come.
+type state uint8
+
+const (
+	held    state = iota // before its exec
+	stopped              // after it, by SIGSTOP
+	running
+)
 
 // Create starts cmd, a command line split at blanks as dtrace(1) does (no
 // shell, no quotes), held before its exec until Release.
@@ -100,13 +111,15 @@ func Create(cmd string) (*Target, error) {
 	p, err := os.StartProcess(self, append([]string{stubName, path}, argv...), &os.ProcAttr{
 		Env:   os.Environ(),
 		Files: []*os.File{os.Stdin, os.Stdout, os.Stderr, gateR, repW},
+		// Should we die while it is stopped, it runs on.
+		Sys: &syscall.SysProcAttr{Pdeathsig: syscall.SIGCONT},
 	})
 	if err != nil {
 		gateW.Close()
 		repR.Close()
 		return nil, fmt.Errorf("failed to execute %s: %w", argv[0], err)
 	}
-	t := &Target{PID: p.Pid, Name: argv[0], Created: true, gate: gateW, report: repR, proc: p, done: make(chan struct{})}
+	t := &Target{PID: p.Pid, Name: argv[0], Path: path, Created: true, gate: gateW, report: repR, proc: p, done: make(chan struct{})}
 	t.pidfd, err = unix.PidfdOpen(p.Pid, 0)
 	if err != nil {
 		t.Kill()
@@ -128,21 +141,87 @@ func Grab(pid int) (*Target, error) {
 	return &Target{PID: pid, Name: strings.TrimSpace(string(name)), pidfd: fd, done: make(chan struct{})}, nil
 }
 
-// Release lets a created process exec and run. The error is that of the exec.
-// From now on Done tells its end.
-func (t *Target) Release() error {
-	if t.Created {
-		if _, err := t.gate.Write([]byte{1}); err != nil {
+// Held reports whether a created process has not executed its program yet.
+func (t *Target) Held() bool { return t.Created && t.state == held }
+
+// exec lets a created process execute its program. The error is that of the exec.
+func (t *Target) exec() error {
+	if _, err := t.gate.Write([]byte{1}); err != nil {
+		return fmt.Errorf("%s is gone before it began: %w", t.Name, err)
+	}
+	t.gate.Close()
+	// The pipe closes on exec; a byte is the errno of one that failed.
+	var b [1]byte
+	n, _ := t.report.Read(b[:])
+	t.report.Close()
+	t.state = running
+	if n == 1 {
+		t.Kill()
+		return fmt.Errorf("failed to execute %s: %w", t.Name, syscall.Errno(b[0]))
+	}
+	return nil
+}
+
+// RunToStop lets a created process run until something stops it by SIGSTOP;
+// Release continues it.
+func (t *Target) RunToStop() error {
+	if !t.Held() {
+		return fmt.Errorf("%s runs already", t.Name)
+	}
+	if err := t.exec(); err != nil {
+		return err
+	}
+	return t.awaitStop()
+}
+
+func (t *Target) awaitStop() error {
+	var info unix.Siginfo
+	for {
+		err := unix.Waitid(unix.P_PID, t.PID, &info, unix.WSTOPPED|unix.WEXITED|unix.WNOWAIT, nil)
+		if err == nil {
+			break
+		}
+		if err != unix.EINTR {
+			return fmt.Errorf("waiting for %s to stop: %w", t.Name, err)
+		}
+	}
+	if info.Code != cldStopped {
+		return fmt.Errorf("%s ended before its program began", t.Name)
+	}
+	t.state = stopped
+	return nil
+}
+
+// cldStopped is CLD_STOPPED of <signal.h>: why a child changed state.
+const cldStopped = 5
+
+// Release lets a created process exec and run, or run on from where it was
+// stopped. The error is that of the exec. From now on Done tells its end.
+func (t *Target) Release() error { return t.ReleaseVia(nil) }
+
+// ReleaseVia is Release with a stop on the way: when the process is stopped by
+// SIGSTOP, atStop is called, then it runs on. Nobody waits for that here.
+func (t *Target) ReleaseVia(atStop func()) error {
+	switch {
+	case !t.Created:
+	case t.state == stopped:
+		t.state = running
+		if err := t.proc.Signal(syscall.SIGCONT); err != nil {
 			return fmt.Errorf("%s is gone before it began: %w", t.Name, err)
 		}
-		t.gate.Close()
-		// The pipe closes on exec; a byte is the errno of one that failed.
-		var b [1]byte
-		n, _ := t.report.Read(b[:])
-		t.report.Close()
-		if n == 1 {
-			t.Kill()
-			return fmt.Errorf("failed to execute %s: %w", t.Name, syscall.Errno(b[0]))
+	case t.state == held:
+		if err := t.exec(); err != nil {
+			return err
+		}
+		if atStop != nil {
+			go func() {
+				if t.awaitStop() == nil {
+					atStop()
+					t.proc.Signal(syscall.SIGCONT)
+				}
+				t.watch()
+			}()
+			return nil
 		}
 	}
 	go t.watch()
@@ -202,6 +281,8 @@ func (t *Target) Close() {
 		case <-t.done:
 		default:
 			t.proc.Kill()
+			// Reaped here or by watch: a zombie would outlive us where init is slack.
+			t.proc.Wait()
 		}
 		t.gate.Close()
 		t.report.Close()

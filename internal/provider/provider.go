@@ -77,7 +77,7 @@ func userID(n int) int {
 
 // All returns a fresh instance of every provider, in listing order.
 func All() []Provider {
-	return []Provider{newDtrace(), newProfile(), newSyscall(), newSdt(), newRawtp(), newFbt(), newRawfbt(), newKinst(), newInstr()}
+	return []Provider{newDtrace(), newProfile(), newSyscall(), newSdt(), newRawtp(), newFbt(), newRawfbt(), newKinst(), newInstr(), newPid()}
 }
 
 // closers closes all of them at once: many closings wait for a grace period
