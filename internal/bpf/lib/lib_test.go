@@ -3,7 +3,6 @@ package lib
 import (
 	"bytes"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -14,6 +13,7 @@ import (
 	"unsafe"
 
 	"godtrace/internal/dif"
+	"godtrace/internal/testkernel"
 
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
@@ -141,6 +141,7 @@ func loadRaw(code []uint64, starts []int, funcInfo bool) (*ebpf.Program, error) 
 // work area.
 func newBench(t testing.TB, v Variant, r *Routine, dsize, ssize int, loops bool) *bench {
 	t.Helper()
+	testkernel.RequireRoot(t)
 	l, err := Load(v)
 	if err != nil {
 		t.Fatal(err)
@@ -159,9 +160,6 @@ func newBench(t testing.TB, v Variant, r *Routine, dsize, ssize int, loops bool)
 	}
 	off += Slack(dsize, ssize)
 	b.m, err = ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.Array, KeySize: 4, ValueSize: uint32(off), MaxEntries: 1, Flags: unix.BPF_F_MMAPABLE})
-	if errors.Is(err, unix.EPERM) {
-		t.Skip("not privileged")
-	}
 	if err != nil {
 		t.Fatal(err)
 	}
