@@ -12,6 +12,9 @@ type ClauseInfo struct {
 	// Desc is the description, all four parts: provider:module:function:name.
 	Desc   string
 	Probes []*ProbeInfo // what it matches now
+	// Attributes is the least stability of the parts that Desc names: name,
+	// data, dependency class.
+	Attributes [3]string
 }
 
 // Clauses lists the program's clauses in order, a clause with several
@@ -21,6 +24,7 @@ func (p *Program) Clauses() []ClauseInfo {
 	for i, c := range p.checked.Clauses {
 		d := c.Desc
 		out[i].Desc = d.Provider + ":" + d.Module + ":" + d.Func + ":" + d.Name
+		out[i].Attributes = attrText(c.DescAttr)
 		for _, pr := range c.Probes {
 			out[i].Probes = append(out[i].Probes, probeInfo(pr))
 		}

@@ -382,15 +382,18 @@ func (d *dtrace) exec(r *request) error {
 	return nil
 }
 
-// strerror words an error as dtrace(1) does: system errors in C's words.
+// strerror words an error as dtrace(1) does: system errors in C's words, and
+// without the operation that the error is of.
 func strerror(err error) string {
-	if e, ok := errors.AsType[*os.PathError](err); ok {
+	if e, ok := err.(*os.PathError); ok {
 		err = e.Err
 	}
 	msg := err.Error()
-	if e, ok := errors.AsType[syscall.Errno](err); ok && e.Error() == msg {
-		r, n := utf8.DecodeRuneInString(msg)
-		return string(unicode.ToUpper(r)) + msg[n:]
+	if e, ok := errors.AsType[syscall.Errno](err); ok {
+		if before, ok := strings.CutSuffix(msg, e.Error()); ok && (before == "" || strings.HasSuffix(before, ": ")) {
+			r, n := utf8.DecodeRuneInString(e.Error())
+			msg = before + string(unicode.ToUpper(r)) + e.Error()[n:]
+		}
 	}
 	return msg
 }

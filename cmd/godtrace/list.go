@@ -48,14 +48,16 @@ func (d *dtrace) listProbes(w *bufio.Writer, ps []*godtrace.ProbeInfo) {
 	for _, p := range ps {
 		fmt.Fprintf(w, "%5d %10s %17s %33s %s\n", p.ID, p.Provider, p.Module, p.Func, p.Name)
 		if d.verbose {
-			d.probeReport(w, p)
+			desc, _ := p.Attributes()
+			d.probeReport(w, p, desc)
 		}
 	}
 }
 
-// probeReport is what -v says of a probe.
-func (d *dtrace) probeReport(w *bufio.Writer, p *godtrace.ProbeInfo) {
-	desc, args := p.Attributes()
+// probeReport is what -v says of a probe; desc is the stability of the
+// description it goes by.
+func (d *dtrace) probeReport(w *bufio.Writer, p *godtrace.ProbeInfo, desc [3]string) {
+	_, args := p.Attributes()
 	fmt.Fprint(w, "\n\tProbe Description Attributes\n")
 	attributes(w, desc)
 	fmt.Fprint(w, "\n\tArgument Attributes\n")
@@ -97,7 +99,7 @@ func (d *dtrace) stability(r *request) error {
 			last = c.Desc
 			fmt.Fprintf(w, "\n%s\n", c.Desc)
 			if p := alike(c.Probes); p != nil {
-				d.probeReport(w, p)
+				d.probeReport(w, p, c.Attributes)
 			}
 		}
 	} else {
@@ -109,17 +111,17 @@ func (d *dtrace) stability(r *request) error {
 	return nil
 }
 
-// alike is a probe that can stand for all of them: they have the same
-// arguments and stability. Otherwise it is nil.
+// alike is a probe that can stand for all of them: their arguments are the
+// same, of the same stability. Otherwise it is nil.
 func alike(ps []*godtrace.ProbeInfo) *godtrace.ProbeInfo {
 	if len(ps) == 0 {
 		return nil
 	}
 	types := ps[0].ArgTypes()
-	desc, args := ps[0].Attributes()
+	_, args := ps[0].Attributes()
 	for _, p := range ps[1:] {
-		d, a := p.Attributes()
-		if d != desc || a != args || !slices.Equal(p.ArgTypes(), types) {
+		_, a := p.Attributes()
+		if a != args || !slices.Equal(p.ArgTypes(), types) {
 			return nil
 		}
 	}
