@@ -2,11 +2,11 @@ package bpf
 
 import (
 	"bytes"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"runtime"
 	"slices"
 	"testing"
 
@@ -71,6 +71,8 @@ func execute(t testing.TB, cfg Config, runs int) outcome {
 	t.Helper()
 	var o outcome
 	r := load(t, cfg)
+	runtime.LockOSThread() // self-> is the thread's
+	defer runtime.UnlockOSThread()
 	for range runs {
 		if err := r.RunManual(0); err != nil {
 			t.Fatal(err)
@@ -284,5 +286,3 @@ func FuzzAgreement(f *testing.F) {
 		agree(t, cfg, 2)
 	})
 }
-
-var _ = binary.LittleEndian
