@@ -78,7 +78,7 @@ func usagef(format string, args ...any) error {
 
 // failed is "what: why", with the hint that comes with why.
 func failed(what string, err error) error {
-	return &fatal{msg: what + ": " + strerror(err), hint: hint(err), status: exitError}
+	return &fatal{msg: what + ": " + strerror(err), hint: godtrace.Hint(err), status: exitError}
 }
 
 // dtraceMain is the front end dtrace.
@@ -112,7 +112,7 @@ func dtraceMain(argv []string, io stdio) int {
 	}
 	f, ok := errors.AsType[*fatal](err)
 	if !ok {
-		f = &fatal{msg: strerror(err), hint: hint(err), status: exitError}
+		f = &fatal{msg: strerror(err), hint: godtrace.Hint(err), status: exitError}
 	}
 	d.message("%s", f.msg)
 	if f.hint != "" {
