@@ -166,6 +166,7 @@ func (s *Session) checkOptions() check.Options {
 		DefaultArgs: s.opts.flag("defaultargs"),
 		ArgRef:      s.opts.flag("argref"),
 		NoLibs:      s.opts.flag("nolibs"),
+		KDefs:       s.opts.flag("kdefs"),
 		Library:     dlib.Lookup,
 		SetOption: func(name, value string) error {
 			return s.opts.set(name, value, compileTime)

@@ -71,6 +71,7 @@ func (c *Checker) exprStmt(s *syntax.ExprStmt) Stmt {
 	if v.call != nil && v.call.id.kind == idActFunc {
 		return c.action(v)
 	}
+	c.noAction(v)
 	v = c.rvalue(v)
 	if v.x == nil {
 		fail(x.Pos(), "D_CG_DYN", "expression cannot evaluate to result of dynamic type")
@@ -127,9 +128,6 @@ func (c *Checker) newAgg(x *syntax.Agg) *aggSym {
 func (c *Checker) aggKey(v val, i int) val {
 	if y := c.actionValue(v); y != nil {
 		return value(y)
-	}
-	if v.call != nil {
-		fail(v.pos, "D_KEY_TYPE", "%s expression may not be used as %s index: key #%d", typeName(v.typ()), "aggregation", i+1)
 	}
 	v = c.rvalue(v)
 	c.keyVal(v, i, "aggregation")
@@ -685,6 +683,9 @@ func (c *Checker) aggSpec(pos syntax.Pos, fn *callVal) (spec agg.Spec, incr []va
 				fail(args[i+1].pos, p.typ, "llquantize( ) argument #%d must be an integer constant", i+1)
 			}
 			*p.v = k.Value
+			if i == 3 && !args[i+1].isPosConst() {
+				fail(args[i+1].pos, p.typ, "llquantize( ) argument #4 must be a non-zero positive integer constant")
+			}
 			if uint64(k.Value) > math.MaxUint16 || i == 0 && k.Value < 2 {
 				more := ""
 				if i == 0 {
@@ -701,7 +702,7 @@ func (c *Checker) aggSpec(pos syntax.Pos, fn *callVal) (spec agg.Spec, incr []va
 		}
 		stepval := func(msg string) { fail(args[1].pos, "D_LLQUANT_STEPVAL", "llquantize() argument #4 (steps) %s", msg) }
 		switch {
-		case spec.Steps == 0 || spec.Steps < spec.Factor && spec.Factor%spec.Steps != 0:
+		case spec.Steps < spec.Factor && spec.Factor%spec.Steps != 0:
 			stepval("must evenly divide argument #1 (factor) when steps<factor")
 		case spec.Steps > spec.Factor && spec.Steps%spec.Factor != 0:
 			stepval("must be a multiple of argument #1 (factor) when steps>factor")

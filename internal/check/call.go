@@ -55,8 +55,7 @@ func (c *Checker) protoFor(pos syntax.Pos, id *ident) *proto {
 func (c *Checker) protoType(pos syntax.Pos, s string) types.Type {
 	base := strings.TrimRight(s, " *")
 	stars := strings.Count(s, "*")
-	isConst := strings.HasPrefix(base, "const ")
-	base = strings.TrimPrefix(base, "const ")
+	base = strings.TrimPrefix(base, "const ") // messages do without
 	var t types.Type
 	if b, ok := types.FromSpecifiers(strings.Fields(base)...); ok {
 		t = b
@@ -73,9 +72,6 @@ func (c *Checker) protoType(pos syntax.Pos, s string) types.Type {
 			t = &types.Struct{Union: kind == "union", Tag: name, Scope: "D", Incomplete: true}
 			c.dTypes.Define(typeSpace(kind), name, t)
 		}
-	}
-	if isConst {
-		t = &types.Qualified{Const: true, Type: t}
 	}
 	for range stars {
 		t = types.NewPointer(t)
@@ -133,7 +129,10 @@ func (c *Checker) callExpr(x *syntax.Call) val {
 	}
 	switch id.kind {
 	case idRefused:
-		failHint(pos, id.typ, "D_FUNC_UNDEF", "%s( ) is not available on Linux: %s", id.name, id.typ)
+		if id.id == actStop {
+			c.destructive(pos)
+		}
+		fail(pos, "D_FUNC_UNDEF", "%s( ) is not available on Linux: %s", id.name, id.typ)
 	case idFunc:
 	case idActFunc, idAggFunc:
 		c.useAttr(pos, id.kindName()+" "+id.name, id.attr)
@@ -176,8 +175,33 @@ func (c *Checker) callExpr(x *syntax.Call) val {
 		c.destructive(pos)
 		return value(&OpExpr{E{types.TVoid, pos}, dif.OpCopyoutstr, args})
 	}
-	return value(&Call{E{p.ret, pos}, dif.Subr(id.id), args})
+	v := value(&Call{E{p.ret, pos}, dif.Subr(id.id), args})
+	switch sub := dif.Subr(id.id); sub {
+	case dif.SAlloca, dif.SCopyin:
+		v.alloca = true
+		n := vals[len(vals)-1]
+		if k, ok := n.constant(); ok && uint64(k.Value) > uint64(c.intOption("scratchsize")) {
+			fail(pos, "D_ALLOCA_SIZE", "%s(%d) size larger than scratchsize %d", id.name, uint64(k.Value), c.intOption("scratchsize"))
+		}
+	case dif.SInetNtoa6:
+		if len(vals) < 2 {
+			break
+		}
+		// A second argument asks for IPv4 addresses in the notation of IPv6,
+		// which is what inet_ntop() gives.
+		k, ok := vals[1].constant()
+		if !ok {
+			fail(pos, "D_PROTO_ARG", "inet_ntoa6( ) argument #2 is incompatible with prototype:\n\tprototype: integer constant\n\t argument: %s", vals[1].typeName())
+		}
+		v = value(&Call{E{p.ret, pos}, sub, args[:1]})
+		if k.Value != 0 {
+			v = value(&Call{E{p.ret, pos}, dif.SInetNtop, []Expr{&Const{E{types.TInt, pos}, afInet6}, conv(args[0], types.TVoidPtr)}})
+		}
+	}
+	return v
 }
+
+const afInet6 = 10
 
 func (c *Checker) funcHint(name string) string {
 	if id := identTable()[name]; id != nil {

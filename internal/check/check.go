@@ -21,7 +21,7 @@ type Options struct {
 	NoLibs      bool     // option nolibs
 	Version     string   // option version; "" is the latest
 	AMin        string   // option amin: "name/data/class", "" is no minimum
-	KernelOnly  bool     // reserved
+	KDefs       bool     // option kdefs: no kernel symbol may be left for the loader to resolve
 
 	// Library gives the text of a D library that defines a name: a variable
 	// or function with kind "", a type with kind "type", a symbol of any kind
@@ -121,6 +121,7 @@ type symbol struct {
 	decl, ref, mod bool
 	array          bool // associative array
 	signed         bool // the key tuple is fixed
+	alloca, other  bool // holds pointers of alloca(), or anything else
 }
 
 // unref: the name was created by this very use; it has no type yet.
@@ -323,7 +324,7 @@ func (c *Checker) clauseFor(src *syntax.Clause, d *syntax.ProbeDesc, index int) 
 		c.region("predicate", func() {
 			v := c.rvalue(c.expr(src.Pred))
 			if !types.IsScalar(v.typ()) {
-				fail(src.Pred.Pos(), "D_PRED_SCALAR", "predicate result must be of scalar type")
+				fail(src.End, "D_PRED_SCALAR", "predicate result must be of scalar type")
 			}
 			out.Pred = v.x
 		})
@@ -339,9 +340,7 @@ func (c *Checker) clauseFor(src *syntax.Clause, d *syntax.ProbeDesc, index int) 
 			if err.Tag != "D_IDENT_UNDEF" && err.Tag != "D_VAR_UNDEF" {
 				panic(err)
 			}
-			if c.attempt(pred) != nil {
-				panic(err)
-			}
+			pred()
 			body()
 		} else {
 			pred()
@@ -498,6 +497,6 @@ func (c *Checker) intOption(name string) int64 {
 			return v
 		}
 	}
-	return map[string]int64{"strsize": 256, "stackframes": 20, "ustackframes": 100,
+	return map[string]int64{"strsize": 256, "scratchsize": 256, "stackframes": 20, "ustackframes": 100,
 		"jstackframes": 50, "jstackstrsize": 512, "maxframes": 127}[name]
 }

@@ -35,6 +35,9 @@ type val struct {
 	call  *callVal
 	str   *string // a string constant as written
 	inc   types.Type
+	arr   types.Type // the array type a translated member is declared with
+	// alloca: a pointer to memory of alloca(); mixed: one that may be such.
+	alloca, mixed bool
 }
 
 // callVal is a call of an action or aggregating function.
@@ -55,12 +58,16 @@ func (v val) typ() types.Type {
 	return types.TDynamic
 }
 
+// void stands for the value of an action where a value is wanted: every check
+// of its type fails.
+type void struct{ E }
+
 // typeName is how messages name the type of v.
 func (v val) typeName() string {
 	switch {
 	case v.agg != nil:
 		return "aggregation"
-	case v.call != nil:
+	case v.call != nil && v.call.id.kind == idAggFunc:
 		return v.call.id.kindName()
 	case v.xl != nil && v.xl.ptr:
 		return "pointer to translated data"
@@ -73,6 +80,18 @@ func (v val) typeName() string {
 }
 
 func typeName(t types.Type) string {
+	switch x := t.(type) {
+	case *types.Struct:
+		if x.Tag == "" && x.Union {
+			return "union "
+		} else if x.Tag == "" {
+			return "struct "
+		}
+	case *types.Enum:
+		if x.Tag == "" {
+			return "enum "
+		}
+	}
 	if types.IsUser(t) {
 		return "userland " + t.String()
 	}
@@ -105,10 +124,18 @@ func (c *Checker) rvalue(v val) val {
 	if v.sym != nil && (!v.sym.array || v.keys != nil) && types.IsDynamic(v.sym.v.Type) {
 		c.undeclared(v.pos, v.sym)
 	}
+	if v.call != nil && v.call.id.kind == idActFunc {
+		v.x = &void{E{types.TVoid, v.pos}}
+	}
+	return v
+}
+
+// noAction refuses an action or aggregating function where a value is wanted
+// whose type does not matter.
+func (c *Checker) noAction(v val) {
 	if v.call != nil {
 		fail(v.pos, "D_CG_EXPR", "%s %s( ) may not be called from a D expression (D program context required)", v.call.id.kindName(), v.call.id.name)
 	}
-	return v
 }
 
 func (c *Checker) undeclared(pos syntax.Pos, s *symbol) {
@@ -219,7 +246,7 @@ func (c *Checker) macro(x *syntax.Macro) val {
 			text = ""
 		}
 	case number:
-		failHint(c.pos(x), "give the argument on the command line, or set the option defaultargs", "D_MACRO_UNDEF", "macro argument %s is not defined", written)
+		fail(c.pos(x), "D_MACRO_UNDEF", "macro argument %s is not defined", written)
 	default:
 		hint := ""
 		if x.Name == "target" {
@@ -363,7 +390,7 @@ func (c *Checker) builtin(pos syntax.Pos, name string) *ident {
 		return nil
 	}
 	if id.kind == idRefused {
-		failHint(pos, id.typ, "D_IDENT_UNDEF", "%s is not available on Linux: %s", name, id.typ)
+		fail(pos, "D_IDENT_UNDEF", "%s is not available on Linux: %s", name, id.typ)
 	}
 	return id
 }
@@ -430,7 +457,7 @@ func (c *Checker) variable(pos syntax.Pos, s *symbol) val {
 		return val{pos: pos, sym: s, lval: true, write: true}
 	}
 	s.ref = true
-	return val{pos: pos, x: &VarRef{E: E{s.v.Type, pos}, Var: s.v}, lval: true, write: true}
+	return val{pos: pos, x: &VarRef{E: E{s.v.Type, pos}, Var: s.v}, lval: true, write: true, alloca: s.alloca}
 }
 
 // kernelSymbol is `name or module`name.
@@ -446,8 +473,14 @@ func (c *Checker) kernelSymbol(x *syntax.Name, pos syntax.Pos) val {
 	}
 	t, ok := c.env.LookupSymbol(x.Module, x.Name)
 	if !ok {
-		why := "Unknown symbol name"
-		fail(pos, "D_IDENT_UNDEF", "failed to resolve %s`%s: %s", x.Module, x.Name, why)
+		fail(pos, "D_IDENT_UNDEF", "failed to resolve %s`%s: Unknown symbol name", x.Module, x.Name)
+	}
+	if c.opts.KDefs {
+		mod := x.Module
+		if mod == "" {
+			mod = "vmlinux"
+		}
+		fail(pos, "D_ASRELO", "relocation remains against kernel symbol %s`%s (offset 0x0)", mod, x.Name)
 	}
 	if t == nil {
 		if e, known := c.extern[x.Name]; known {
@@ -817,10 +850,8 @@ func (c *Checker) wrote(v val) {
 	if !ok {
 		return
 	}
-	for _, space := range []map[string]*symbol{c.globals, c.tls, c.locals} {
-		if s := space[r.Var.Name]; s != nil && s.v == r.Var {
-			s.mod = true
-		}
+	if s := c.symbolOf(r.Var); s != nil {
+		s.mod = true
 	}
 }
 
@@ -853,6 +884,9 @@ func (c *Checker) assign(x *syntax.Assign) val {
 		}
 	}
 	r = c.rvalue(r)
+	if r.call != nil && r.x != nil && !types.IsStack(r.typ()) {
+		c.noAction(r)
+	}
 	if r.xl != nil && !r.xl.ptr {
 		r = value(c.xlateStruct(pos, r.xl))
 	}
@@ -877,7 +911,44 @@ func (c *Checker) assign(x *syntax.Assign) val {
 	}
 	c.writable(pos, l, "=")
 	c.wrote(l)
-	return value(&Assign{E: E{l.typ(), pos}, Op: syntax.Assign_, LHS: l.x, RHS: c.coerce(r, l.typ())})
+	c.keepApart(pos, l, r)
+	v := value(&Assign{E: E{l.typ(), pos}, Op: syntax.Assign_, LHS: l.x, RHS: c.coerce(r, l.typ())})
+	v.alloca = r.alloca
+	return v
+}
+
+// keepApart sees to it that a variable holds pointers to alloca()ed memory only
+// or none of them: D can store through the former but not through the latter.
+func (c *Checker) keepApart(pos syntax.Pos, l, r val) {
+	ref, ok := l.x.(*VarRef)
+	if !ok {
+		return
+	}
+	if r.mixed {
+		fail(pos, "D_ALLOCA_INCOMPAT", "ternary conditional with alloca and non-alloca branches cannot be assigned to a variable")
+	}
+	s := c.symbolOf(ref.Var)
+	switch {
+	case s == nil || r.isZero():
+		return
+	case r.alloca:
+		s.alloca = true
+	default:
+		s.other = true
+	}
+	if s.alloca && s.other {
+		fail(pos, "D_ALLOCA_INCOMPAT", "%s: cannot reuse the same identifier for both alloca and non-alloca allocations", s.v.Name)
+	}
+}
+
+// symbolOf is the symbol of a variable.
+func (c *Checker) symbolOf(v *Var) *symbol {
+	for _, space := range []map[string]*symbol{c.globals, c.tls, c.locals} {
+		if s := space[v.Name]; s != nil && s.v == v {
+			return s
+		}
+	}
+	return nil
 }
 
 // plainString is the type of a variable made by assigning a value of type t:
@@ -970,7 +1041,7 @@ func scale(x Expr, size int64) Expr {
 }
 
 func (c *Checker) binary(x *syntax.Binary) val {
-	pos, op := c.pos(x), x.Op
+	pos, op := c.endOf(x, x.Y), x.Op
 	name := opText[op]
 	if op == syntax.Comma {
 		a, b := c.expr(x.X), c.expr(x.Y)
@@ -978,6 +1049,8 @@ func (c *Checker) binary(x *syntax.Binary) val {
 			fail(pos, "D_OP_ACT", "operator %s operands cannot be actions", name)
 		}
 		a, b = c.rvalue(a), c.rvalue(b)
+		c.noAction(a)
+		c.noAction(b)
 		if a.x == nil || b.x == nil {
 			fail(pos, "D_OP_DYN", "operator %s operands cannot be of dynamic type", name)
 		}
@@ -1117,7 +1190,11 @@ func (c *Checker) addSub(pos syntax.Pos, op syntax.Token, l, r val) val {
 // offset is p + i or p - i.
 func (c *Checker) offset(pos syntax.Pos, op syntax.Token, p, i val) val {
 	t := p.typ()
-	if a, ok := types.Underlying(t).(*types.Array); ok && a.N > 0 && op == syntax.Add {
+	declared := t
+	if p.arr != nil {
+		declared = p.arr
+	}
+	if a, ok := types.Underlying(declared).(*types.Array); ok && a.N > 0 && op == syntax.Add {
 		if k, isConst := i.constant(); isConst && uint64(k.Value) >= uint64(a.N) {
 			fail(pos, "D_ARR_BOUNDS", "index outside array bounds: %d, max is %d", k.Value, a.N)
 		}
@@ -1152,6 +1229,7 @@ func (c *Checker) offset(pos syntax.Pos, op syntax.Token, p, i val) val {
 		x = &Conv{E{types.TString, pos}, x}
 	}
 	v := value(x)
+	v.alloca, v.mixed = p.alloca, p.mixed
 	if p.write && (types.IsArray(t) || types.IsPointer(t)) {
 		v.inc = t
 		v.write = true
@@ -1244,6 +1322,8 @@ func (c *Checker) cond(x *syntax.Cond) val {
 		fail(pos, "D_OP_ACT", "action cannot be used in a conditional context")
 	}
 	l, r = c.rvalue(l), c.rvalue(r)
+	c.noAction(l)
+	c.noAction(r)
 	if l.x == nil || r.x == nil || types.IsDynamic(l.typ()) || types.IsDynamic(r.typ()) {
 		fail(pos, "D_OP_DYN", "operator ?: operands cannot be of dynamic type")
 	}
@@ -1274,7 +1354,10 @@ func (c *Checker) cond(x *syntax.Cond) val {
 		}
 		return value(c.coerce(l, t))
 	}
-	return value(&CondExpr{E{t, pos}, q.x, c.coerce(l, t), c.coerce(r, t)})
+	v := value(&CondExpr{E{t, pos}, q.x, c.coerce(l, t), c.coerce(r, t)})
+	v.alloca = l.alloca
+	v.mixed = l.mixed || r.mixed || l.alloca != r.alloca && !l.isZero() && !r.isZero()
+	return v
 }
 
 // cast is (type)x.
@@ -1282,8 +1365,9 @@ func (c *Checker) cast(x *syntax.Cast) val {
 	pos := c.pos(x)
 	t := c.typeOf(x.Type)
 	v := c.expr(x.X)
-	if types.IsVoid(t) && v.call == nil {
+	if types.IsVoid(t) {
 		v = c.rvalue(v)
+		c.noAction(v)
 		if v.x == nil {
 			fail(pos, "D_CAST_INVAL", "invalid cast expression: \"%s\" to \"%s\"", v.typeName(), typeName(t))
 		}
@@ -1317,7 +1401,9 @@ func (c *Checker) cast(x *syntax.Cast) val {
 	if types.IsPointerLike(from) && types.IsPointer(t) && !types.IsUser(t) && (types.IsUser(from) || userMem(v.x) && !types.IsPointer(from)) {
 		t = userPointer(t)
 	}
-	return value(&Conv{E{t, pos}, decay(v.x)})
+	w := value(&Conv{E{t, pos}, decay(v.x)})
+	w.alloca, w.mixed = v.alloca, v.mixed
+	return w
 }
 
 func (c *Checker) stringof(x *syntax.Stringof) val {
@@ -1365,7 +1451,7 @@ func (c *Checker) sizeof(x *syntax.Sizeof) val {
 
 func (c *Checker) offsetof(x *syntax.Offsetof) val {
 	t := c.withComplete(c.typeOf(x.Type))
-	if !types.IsStructOrUnion(t) {
+	if !types.IsStructOrUnion(t) || incomplete(t) {
 		fail(c.pos(x), "D_OFFSETOF_TYPE", "offsetof operand must be a struct or union type")
 	}
 	off, f, ok := types.FindMember(t, x.Member)
@@ -1589,7 +1675,7 @@ func (c *Checker) element(pos syntax.Pos, s *symbol, args []syntax.Expr) val {
 		return val{pos: pos, sym: s, keys: keys, lval: true, write: true}
 	}
 	s.ref = true
-	return val{pos: pos, x: &VarRef{E{s.v.Type, pos}, s.v, keys}, lval: true, write: true}
+	return val{pos: pos, x: &VarRef{E{s.v.Type, pos}, s.v, keys}, lval: true, write: true, alloca: s.alloca}
 }
 
 // keyType is the type of a key made of a value of type t.
@@ -1639,6 +1725,9 @@ func (c *Checker) readAll(args []syntax.Expr) []val {
 	return out
 }
 
+// numRegs is the number of words of struct pt_regs.
+const numRegs = 21
+
 // regsElement is uregs[n].
 func (c *Checker) regsElement(pos syntax.Pos, id *ident, args []syntax.Expr) val {
 	c.useAttr(pos, id.kindName()+" "+id.name, id.attr)
@@ -1649,6 +1738,9 @@ func (c *Checker) regsElement(pos syntax.Pos, id *ident, args []syntax.Expr) val
 	b := &Builtin{E: E{types.TUint64, pos}, ID: dif.BuiltinID(id.id), Name: id.name}
 	if k, ok := v.constant(); ok {
 		b.N = int(k.Value)
+		if k.Value >= numRegs {
+			fail(pos, "D_UNKNOWN", "%s[]: index out of bounds (%d)", id.name, k.Value)
+		}
 	} else {
 		b.Index = conv(v.x, types.TLong)
 	}
@@ -1669,4 +1761,25 @@ func (c *Checker) oneIndex(pos syntax.Pos, id *ident, args []syntax.Expr) val {
 		fail(pos, "D_PROTO_ARG", "%s[ ] argument #1 is incompatible with prototype:\n\tprototype: %s\n\t argument: %s", id.name, "integer constant", v.typeName())
 	}
 	return v
+}
+
+// endOf is the place of x, on the line where last, its last part, ends: the line
+// at which DTrace's parser has all of it.
+func (c *Checker) endOf(x, last syntax.Node) syntax.Pos {
+	pos := c.pos(x)
+	if c.site == nil {
+		pos.Line = max(pos.Line, lastLine(last))
+	}
+	return pos
+}
+
+func lastLine(n syntax.Node) int {
+	line := 0
+	syntax.Inspect(n, func(n syntax.Node) bool {
+		if n != nil {
+			line = max(line, n.Pos().Line)
+		}
+		return true
+	})
+	return line
 }

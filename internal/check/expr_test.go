@@ -272,6 +272,7 @@ func TestOptions(t *testing.T) {
 		{`BEGIN { trace(ucaller); }`, func(o *Options, _ *fakeEnv) { o.Version = "1.1" }, "D_IDENT_UNDEF"},
 		{`BEGIN { trace(ucaller); }`, func(o *Options, _ *fakeEnv) { o.Version = "1.2" }, ""},
 		{`BEGIN { trace(curthread); }`, func(o *Options, _ *fakeEnv) { o.AMin = "Evolving/Evolving/Common" }, "D_ATTR_MIN"},
+		{"BEGIN { trace(`jiffies); }", func(o *Options, _ *fakeEnv) { o.KDefs = true }, "D_ASRELO"},
 		{`BEGIN { trace(pid); }`, func(o *Options, _ *fakeEnv) { o.AMin = "Unstable/Unstable/Common" }, ""},
 	} {
 		_, _, e := checkText(t, tt.src, tt.opts)

@@ -24,7 +24,7 @@ const (
 	idFunc                     // subroutine
 	idActFunc                  // action
 	idAggFunc                  // aggregating function
-	idRefused                  // exists elsewhere, cannot exist on Linux; typ says why
+	idRefused                  // exists elsewhere, cannot exist on Linux; typ says why; id actStop: destructive
 )
 
 // ident is one predefined identifier. A prototype is written as in C, with @
@@ -166,7 +166,7 @@ var idents = []ident{
 	{"htons", idFunc, "uint16_t(uint16_t)", int(dif.SHtons), v13, evol},
 	{"index", idFunc, "int(const char *, const char *, [int])", int(dif.SIndex), v11, stab},
 	{"inet_ntoa", idFunc, "string(ipaddr_t *)", int(dif.SInetNtoa), v15, stab},
-	{"inet_ntoa6", idFunc, "string(struct in6_addr *)", int(dif.SInetNtoa6), v15, stab},
+	{"inet_ntoa6", idFunc, "string(struct in6_addr *, [int])", int(dif.SInetNtoa6), v15, stab},
 	{"inet_ntop", idFunc, "string(int, void *)", int(dif.SInetNtop), v15, stab},
 	{"json", idFunc, "string(const char *, const char *)", int(dif.SJSON), v111, stab},
 	{"link_ntop", idFunc, "string(int, void *)", int(dif.SLinkNtop), v15, stab},
@@ -244,7 +244,7 @@ var idents = []ident{
 
 	// What other systems have and Linux cannot.
 	{"apple_define", idRefused, "it belongs to the D library of macOS; use inline", 0, v10, unst},
-	{"breakpoint", idRefused, "Linux has no kernel debugger that a probe may enter; use stop() for processes, stack() for the kernel", 0, v10, stab},
+	{"breakpoint", idRefused, "Linux has no kernel debugger that a probe may enter; use stop() for processes, stack() for the kernel", actStop, v10, stab},
 	{"cpucycles", idRefused, "per-thread cycle counters are macOS's; use vtimestamp", 0, v10, unst},
 	{"cpuinstrs", idRefused, "per-thread instruction counters are macOS's; use the cpc provider", 0, v10, unst},
 	{"dispatchqaddr", idRefused, "dispatch queues are macOS's", 0, v10, unst},

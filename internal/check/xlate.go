@@ -431,7 +431,11 @@ func (c *Checker) translated(pos syntax.Pos, xl *translation, name string) (v va
 	for _, w := range wraps {
 		x = w(x)
 	}
-	return val{pos: pos, x: x}, f, off
+	v = val{pos: pos, x: x}
+	if types.IsArray(f.Type) {
+		v.arr = f.Type
+	}
+	return v, f, off
 }
 
 // truncBits keeps the bits of a bit-field.

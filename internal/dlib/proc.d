@@ -80,7 +80,6 @@ translator lwpsinfo_t < struct task_struct *T > {
 	pr_flag = T->flags & 0x00200000 ? 0x1000 /* PR_ISSYS */ : 0;
 	pr_lwpid = T->pid;
 	pr_addr = (uintptr_t)T;
-	pr_stype = 0;
 	pr_state = T->exit_state & 0x30 ? 3 : T->__state & 0x0c ? 4 : T->__state ? 1 : T->on_cpu ? 6 : 2;
 	pr_state = T->exit_state & 0x30 ? 3 : T->state & 0x0c ? 4 : T->state ? 1 : T->on_cpu ? 6 : 2;
 	pr_sname = T->exit_state & 0x30 ? 'Z' : T->__state & 0x0c ? 'T' : T->__state ? 'S' : T->on_cpu ? 'O' : 'R';
@@ -89,9 +88,6 @@ translator lwpsinfo_t < struct task_struct *T > {
 	pr_syscall = T == curthread ? uregs[15] : -1;
 	pr_oldpri = T->normal_prio;
 	pr_pri = T->prio;
-	pr_cpu = 0;
-	pr_pctcpu = 0;
-	pr_wchan = 0;
 	pr_start = xlate <timestruc_t> ((uint64_t)T->start_boottime);
 	pr_start = xlate <timestruc_t> ((uint64_t)T->real_start_time);
 	pr_time = xlate <timestruc_t> ((uint64_t)(T->utime + T->stime));
@@ -102,7 +98,6 @@ translator lwpsinfo_t < struct task_struct *T > {
 	pr_onpro = T->cpu;
 	pr_onpro = T->wake_cpu;
 	pr_bindpro = T->nr_cpus_allowed == 1 ? T->wake_cpu : -1;
-	pr_bindpset = -1;
 	pr_lgrp = 0;
 };
 
@@ -160,8 +155,6 @@ translator psinfo_t < struct task_struct *T > {
 	pr_rssize = T->mm != NULL ? (T->mm->rss_stat.count[0].counter + T->mm->rss_stat.count[1].counter + T->mm->rss_stat.count[3].counter) * 4 : 0;
 	pr_ttydev = T->signal->tty != NULL ?
 	    (T->signal->tty->driver->major << 20) + T->signal->tty->driver->minor_start + T->signal->tty->index : -1;
-	pr_pctcpu = 0;
-	pr_pctmem = 0;
 	pr_start = xlate <timestruc_t> ((uint64_t)T->group_leader->start_boottime);
 	pr_start = xlate <timestruc_t> ((uint64_t)T->group_leader->real_start_time);
 	/* Of the threads that are gone and of this one. */
@@ -170,13 +163,11 @@ translator psinfo_t < struct task_struct *T > {
 	pr_fname = T->comm;
 	pr_psargs = T == curthread ? execargs : stringof(T->comm);
 	pr_wstat = T->exit_code;
-	pr_argc = 0;
 	pr_argv = T->mm != NULL ? T->mm->arg_start : 0;
 	pr_envp = T->mm != NULL ? T->mm->env_start : 0;
 	pr_dmodel = T->thread_info.flags & (1 << 29) ? 1 : 2;
 	pr_taskid = 0;
 	pr_projid = 0;
-	pr_nzomb = 0;
 	pr_poolid = 0;
 	pr_zoneid = 0;
 	pr_contract = 0;

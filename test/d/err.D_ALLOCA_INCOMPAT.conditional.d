@@ -1,0 +1,4 @@
+BEGIN
+{
+	p = pid ? (int *)alloca(4) : (int *)arg0;
+}

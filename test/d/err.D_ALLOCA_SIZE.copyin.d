@@ -1,0 +1,4 @@
+BEGIN
+{
+	x = copyin(arg0, 100000);
+}

@@ -1,0 +1,4 @@
+BEGIN
+{
+	trace(stringof(trace(1)));
+}
