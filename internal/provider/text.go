@@ -55,9 +55,9 @@ type kernelFunc struct {
 
 func (f kernelFunc) text() ([]byte, error) { return KernelText(f.addr, f.size) }
 
-// maxFunc bounds the size of a function, which kallsyms gives only by the next
+// maxKernelFunc bounds the size of a function, which kallsyms gives only by the next
 // symbol.
-const maxFunc = 1 << 20
+const maxKernelFunc = 1 << 20
 
 // kernelFuncs are the functions of that name, in any module where module is "".
 func kernelFuncs(module, name string) ([]kernelFunc, error) {
@@ -67,7 +67,7 @@ func kernelFuncs(module, name string) ([]kernelFunc, error) {
 	}
 	var out []kernelFunc
 	for _, s := range k.Named(module, name) {
-		if n := k.Size(s.Addr); s.Func() && n > 0 && n <= maxFunc {
+		if n := k.Size(s.Addr); s.Func() && n > 0 && n <= maxKernelFunc {
 			out = append(out, kernelFunc{s.Module, s.Name, s.Addr, int(n)})
 		}
 	}

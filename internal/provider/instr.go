@@ -1,0 +1,257 @@
+package provider
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/cilium/ebpf"
+
+	"godtrace/internal/insn"
+	"godtrace/internal/probe"
+	"godtrace/internal/symbol"
+)
+
+// Instr is the provider of kernel instructions by kind:
+// instr:MODULE:FUNC-CLASS:0xADDRESS, so that instr::*-lock: is every locked
+// instruction. An instruction with a LOCK or REP prefix has a probe for that
+// and one for what it is. Arguments: arg0 the address; arg1 whether the branch
+// there will be taken; arg2 where to, 0 if that is not in the instruction.
+//
+// There are a million of them, so they are listed only for those who ask for
+// the provider by name.
+type Instr struct {
+	// Allow lifts the limit on how many are enabled at once.
+	Allow bool
+
+	probes map[int]*probe.Probe // by ID
+}
+
+// instrSite is a probe's Site: the function it is in. Its address is its name.
+type instrSite struct{ kernelFunc }
+
+// maxInstr is how many instructions can be probed without Allow: every one is a
+// trap of a microsecond.
+const maxInstr = 1000
+
+func newInstr() *Instr { return &Instr{probes: map[int]*probe.Probe{}} }
+
+// Name implements Provider.
+func (*Instr) Name() string { return "instr" }
+
+// unlisted are classes of which every function is full and that tell nothing.
+var unlisted = []insn.Class{insn.Other, insn.Push, insn.Pop}
+
+// Probes implements Provider.
+func (p *Instr) Probes(d probe.Desc) ([]*probe.Probe, error) {
+	if !asksFor(d.Provider, "instr") || exact(d.Name) && !strings.HasPrefix(d.Name, "0x") {
+		return nil, nil
+	}
+	named := d.Provider == "instr"
+	if !haveKprobes() {
+		if named {
+			return nil, errNoKprobes
+		}
+		return nil, nil
+	}
+	fs, err := p.functions(d)
+	if err != nil {
+		return nil, fmt.Errorf("instr probes: %w", err)
+	}
+	return p.list(d, fs, kernelFunc.text)
+}
+
+// functions are those that can have probes of a description, by address.
+func (p *Instr) functions(d probe.Desc) ([]kernelFunc, error) {
+	// A function part such as vfs_read-call* names the function in full: the
+	// names of functions have no hyphens.
+	fn, _, ok := strings.Cut(d.Func, "-")
+	if ok && exact(fn) && (d.Module == "" || exact(d.Module)) {
+		return kernelFuncs(d.Module, fn)
+	}
+	k, err := symbol.KernelSymbols()
+	if err != nil {
+		return nil, err
+	}
+	var addr uint64
+	if exact(d.Name) {
+		if addr, err = strconv.ParseUint(d.Name, 0, 64); err != nil {
+			return nil, nil
+		}
+	}
+	pat := d.Func
+	if ok {
+		pat = fn
+	} else if strings.ContainsAny(pat, "*") {
+		pat = "" // the star may reach across the hyphen
+	}
+	var out []kernelFunc
+	last := uint64(0)
+	for s := range k.All() {
+		// Of several names for one place the first is the kernel's own choice;
+		// __pfx_ names what is before a function.
+		if strings.HasPrefix(s.Name, "__pfx_") || !s.Func() || s.Addr == last || !probe.Glob(d.Module, s.Module) || !probe.Glob(pat, s.Name) {
+			continue
+		}
+		n := k.Size(s.Addr)
+		if n == 0 || n > maxKernelFunc || addr != 0 && addr-s.Addr >= n {
+			continue
+		}
+		last = s.Addr
+		out = append(out, kernelFunc{s.Module, s.Name, s.Addr, int(n)})
+	}
+	return out, nil
+}
+
+// list walks the functions' text. Functions that do not decode to their end
+// count up to there; those the kernel allows no probes in do not count.
+func (p *Instr) list(d probe.Desc, fs []kernelFunc, text func(kernelFunc) ([]byte, error)) ([]*probe.Probe, error) {
+	var out []*probe.Probe
+	var names [256]string // FUNC-CLASS of the function at hand
+	var slab []probe.Probe
+	var digits []byte
+	var body []insn.At
+	one := exact(d.Name)
+	for _, f := range fs {
+		if forbidden().contain(f.addr) {
+			continue
+		}
+		code, err := text(f)
+		var missing *MissingError
+		if errors.As(err, &missing) {
+			return nil, err
+		}
+		if err != nil {
+			continue // the text of modules and of init may be gone
+		}
+		clear(names[:])
+		site := &instrSite{f}
+		body = instructions(body[:0], code, f.addr)
+		for _, a := range body {
+			for i, c := range [2]insn.Class{a.Class(), prefixClass(a.Insn)} {
+				if slices.Contains(unlisted, c) {
+					continue
+				}
+				if names[c] == "" {
+					names[c] = f.name + "-" + c.String()
+					if !probe.Glob(d.Func, names[c]) {
+						names[c] = "-"
+					}
+				}
+				if names[c] == "-" {
+					continue
+				}
+				digits = strconv.AppendUint(append(digits[:0], "0x"...), a.Addr, 16)
+				if one && d.Name != string(digits) || !one && !probe.Glob(d.Name, string(digits)) {
+					continue
+				}
+				id := baseInstr + int(2*(a.Addr&(1<<32-1))) + i
+				pr := p.probes[id]
+				if pr == nil {
+					if len(slab) == 0 {
+						slab = make([]probe.Probe, 1024)
+					}
+					pr, slab = &slab[0], slab[1:]
+					*pr = probe.Probe{
+						ID:   id,
+						Desc: probe.Desc{Provider: "instr", Module: f.module, Func: names[c], Name: string(digits)},
+						Attr: kinstAttr,
+						Site: site,
+					}
+					p.probes[id] = pr
+				}
+				out = append(out, pr)
+			}
+		}
+	}
+	byID := func(a, b *probe.Probe) int { return cmp.Compare(a.ID, b.ID) }
+	if !slices.IsSortedFunc(out, byID) {
+		slices.SortFunc(out, byID)
+	}
+	return out, nil
+}
+
+// instructions appends those of a function to body, but for what is between
+// functions and behind returns: traps and no-operations that nothing reaches.
+func instructions(body []insn.At, code []byte, addr uint64) []insn.At {
+	end := 0
+	insn.Walk(code, addr, func(a insn.At) bool {
+		if a.Map == insn.Map1 && a.Op == 0xcc {
+			return true
+		}
+		body = append(body, a)
+		if a.Class() != insn.Nop {
+			end = len(body)
+		}
+		return true
+	})
+	return body[:end]
+}
+
+// prefixClass is the class an instruction has by its prefix, or Other.
+func prefixClass(in insn.Insn) insn.Class {
+	switch {
+	case in.Is(insn.LockClass):
+		return insn.LockClass
+	case in.Is(insn.RepClass):
+		return insn.RepClass
+	}
+	return insn.Other
+}
+
+// never is a condition that no RFLAGS meet: bit 5 is always clear.
+const never = probe.Cond(1 << 5)
+
+// instrCookie describes an instruction to the program (see probe.KindInstr).
+// A conditional jump that depends on RCX counts as never taken.
+func instrCookie(key int, a insn.At) uint64 {
+	c := never
+	if cc, ok := a.Cond(); ok {
+		c = probe.CondOf(cc)
+	} else if taken, ok := a.Taken(0, 1); ok && taken && a.Class() != insn.Loop {
+		c = 0
+	}
+	cookie := uint64(key) | uint64(c)<<probe.CondShift
+	if t, ok := a.Target(); ok {
+		cookie |= uint64(uint32(t-a.Addr)) << 32
+	}
+	return cookie
+}
+
+// Groups implements Provider.
+func (p *Instr) Groups(enabled []*probe.Probe) ([]*Attachment, error) {
+	if len(enabled) == 0 {
+		return nil, nil
+	}
+	if len(enabled) > maxInstr && !p.Allow {
+		return nil, fmt.Errorf("%d instructions to be probed, more than %d: set the option instr (-x instr) to allow it", len(enabled), maxInstr)
+	}
+	if len(enabled) > probe.KeyMask {
+		return nil, fmt.Errorf("%d instructions to be probed: the most is %d", len(enabled), probe.KeyMask)
+	}
+	a := &Attachment{Group: &probe.Group{Kind: probe.KindInstr, Name: "instr", Probes: enabled}}
+	var ts []target
+	for i, pr := range enabled {
+		f := pr.Site.(*instrSite)
+		addr, err := strconv.ParseUint(pr.Desc.Name, 0, 64)
+		if err != nil {
+			return nil, err
+		}
+		code, err := KernelText(addr, min(insn.MaxLen, f.size-int(addr-f.addr)))
+		if err != nil {
+			return nil, err
+		}
+		in, err := insn.Decode(code)
+		if err != nil {
+			return nil, fmt.Errorf("%s: the instruction is not there any more: %w", pr.Desc, err)
+		}
+		a.Group.Keys = append(a.Group.Keys, uint64(i))
+		ts = append(ts, target{pr, f.name, addr, instrCookie(i, insn.At{Insn: in, Addr: addr})})
+	}
+	a.Attach = func(prog *ebpf.Program) (io.Closer, error) { return a.kprobes(prog, ts, false) }
+	return []*Attachment{a}, nil
+}

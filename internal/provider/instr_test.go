@@ -1,0 +1,197 @@
+package provider
+
+import (
+	"debug/elf"
+	"os"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"godtrace/internal/insn"
+	"godtrace/internal/probe"
+	"godtrace/internal/testkernel"
+)
+
+// A function made by hand; the bytes are objdump's.
+var sample = []byte{
+	0xf3, 0x0f, 0x1e, 0xfa, // endbr64
+	0x31, 0xc0, // xor %eax,%eax
+	0xf0, 0xff, 0x07, // lock incl (%rdi)
+	0xf0, 0x0f, 0xb1, 0x16, // lock cmpxchg %edx,(%rsi)
+	0x74, 0x02, // je +2
+	0xf3, 0xaa, // rep stos %al,%es:(%rdi)
+	0xe8, 0xfb, 0xff, 0x0f, 0x00, // call +0x100000-5
+	0xc3,                         // ret
+	0xcc, 0x90, 0x0f, 0x1f, 0x00, // int3; nop; nopl (%rax)
+}
+
+func TestInstrLists(t *testing.T) {
+	testkernel.Shows(t, "1.21", "1.25")
+	f := kernelFunc{"vmlinux", "f", 0xffffffff81000000, len(sample)}
+	text := func(kernelFunc) ([]byte, error) { return sample, nil }
+	for _, tt := range []struct {
+		d    probe.Desc
+		want string
+	}{
+		{probe.Desc{}, "endbr+0 inc+6 lock+6 cmpxchg+9 lock+9 je+13 rep+15 call+17 ret+22"},
+		{probe.Desc{Func: "f-lock"}, "lock+6 lock+9"},
+		{probe.Desc{Func: "*-j*"}, "je+13"},
+		{probe.Desc{Func: "f-*ll"}, "call+17"},
+		{probe.Desc{Name: "0xffffffff81000009"}, "cmpxchg+9 lock+9"},
+		{probe.Desc{Func: "g-*"}, ""},
+	} {
+		ps, err := newInstr().list(tt.d, []kernelFunc{f}, text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, pr := range ps {
+			addr, err := strconv.ParseUint(pr.Desc.Name, 0, 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, strings.TrimPrefix(pr.Desc.Func, "f-")+"+"+strconv.Itoa(int(addr-f.addr)))
+		}
+		slices.SortStableFunc(got, func(a, b string) int {
+			_, x, _ := strings.Cut(a, "+")
+			_, y, _ := strings.Cut(b, "+")
+			i, _ := strconv.Atoi(x)
+			j, _ := strconv.Atoi(y)
+			return i - j
+		})
+		// xor has no class of its own.
+		if g := strings.Join(got, " "); g != tt.want {
+			t.Errorf("%v: %q, want %q", tt.d, g, tt.want)
+		}
+	}
+}
+
+func TestInstrCookie(t *testing.T) {
+	const addr = 0xffffffff81000000
+	for _, tt := range []struct {
+		code   []byte
+		flags  uint64
+		taken  bool
+		target uint64
+	}{
+		{[]byte{0x74, 0x02}, 1 << 6, true, addr + 4}, // je
+		{[]byte{0x74, 0x02}, 0, false, addr + 4},
+		{[]byte{0x75, 0xfe}, 0, true, addr},                                  // jne to itself
+		{[]byte{0x0f, 0x8c, 0, 1, 0, 0}, 1 << 7, true, addr + 0x106},         // jl
+		{[]byte{0x0f, 0x8c, 0, 1, 0, 0}, 1<<7 | 1<<11, false, addr + 0x106},  // jl, SF == OF
+		{[]byte{0xe8, 0x00, 0x00, 0xf0, 0xff}, 0, true, addr + 5 - 0x100000}, // call
+		{[]byte{0xc3}, 0, true, 0},                                           // ret
+		{[]byte{0xff, 0xd0}, 0, true, 0},                                     // call *%rax
+		{[]byte{0x90}, ^uint64(1 << 5), false, 0},                            // nop
+		{[]byte{0xe2, 0x10}, 1 << 6, false, addr + 0x12},                     // loop
+	} {
+		in, err := insn.Decode(tt.code)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := instrCookie(77, insn.At{Insn: in, Addr: addr})
+		var target uint64
+		if d := int32(c >> 32); d != 0 {
+			target = addr + uint64(int64(d))
+		}
+		cond := probe.Cond(c >> probe.CondShift & 0xfff)
+		if c&probe.KeyMask != 77 || cond.Holds(tt.flags) != tt.taken {
+			t.Errorf("% x: key %d, taken %v; want 77, %v", tt.code, c&probe.KeyMask, cond.Holds(tt.flags), tt.taken)
+		}
+		// A jump to itself has the same difference as no target.
+		if target != tt.target && tt.target != addr {
+			t.Errorf("% x: target %x, want %x", tt.code, target, tt.target)
+		}
+	}
+}
+
+// All locked instructions of the running kernel begin with the prefix, and one
+// of them counts what it should.
+func TestInstrKernel(t *testing.T) {
+	testkernel.Shows(t, "1.21", "1.25", "1.26")
+	p := newInstr()
+	locks := probesOf(t, p, probe.Desc{Func: "*-lock"})
+	if len(locks) < 200 {
+		t.Errorf("%d locked instructions in the kernel", len(locks))
+	}
+	for _, pr := range locks {
+		addr, _ := strconv.ParseUint(pr.Desc.Name, 0, 64)
+		b, err := KernelText(addr, 4)
+		if err != nil {
+			t.Fatal(err)
+		}
+		// Other prefixes may come before it.
+		if !slices.Contains(b, 0xf0) {
+			t.Errorf("%v: % x", pr.Desc, b)
+		}
+	}
+	calls := probesOf(t, p, probe.Desc{Func: "iterate_dir-call*"})
+	all := probesOf(t, p, probe.Desc{Func: "iterate_dir-*"})
+	for _, pr := range all {
+		if strings.HasSuffix(pr.Desc.Func, "-call") != slices.Contains(calls, pr) {
+			t.Errorf("%v: among the calls: %v", pr.Desc, slices.Contains(calls, pr))
+		}
+	}
+}
+
+// Listing a million probes.
+func TestInstrScale(t *testing.T) {
+	testkernel.Shows(t, "1.26")
+	if os.Getenv("GODTRACE_GUEST") == "" {
+		t.Skip("SKIP-FEATURE: kprobes are asked for in the matrix only")
+	}
+	p := newInstr()
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	start := time.Now()
+	ps := probesOf(t, p, probe.Desc{})
+	took := time.Since(start)
+	runtime.ReadMemStats(&after)
+	runtime.GC()
+	var held runtime.MemStats
+	runtime.ReadMemStats(&held)
+	t.Logf("%d probes in %v, %d MB, %d MB held", len(ps), took, (after.Sys-before.Sys)>>20, (held.HeapAlloc-before.HeapAlloc)>>20)
+	classes := map[string]int{}
+	for _, pr := range ps {
+		_, c, _ := strings.Cut(pr.Desc.Func, "-")
+		classes[c]++
+	}
+	t.Log(classes)
+	runtime.KeepAlive(ps)
+}
+
+// BenchmarkInstrList lists the text of the test program in pieces as large as
+// functions.
+func BenchmarkInstrList(b *testing.B) {
+	f, err := elf.Open("/proc/self/exe")
+	if err != nil {
+		b.Skip(err)
+	}
+	defer f.Close()
+	sec := f.Section(".text")
+	code, err := sec.Data()
+	if err != nil {
+		b.Fatal(err)
+	}
+	const piece = 512
+	var fs []kernelFunc
+	for off := 0; off+piece <= len(code); off += piece {
+		fs = append(fs, kernelFunc{"vmlinux", "f" + strconv.Itoa(off), sec.Addr + uint64(off), piece})
+	}
+	n := 0
+	for b.Loop() {
+		ps, err := newInstr().list(probe.Desc{}, fs, func(f kernelFunc) ([]byte, error) {
+			return code[f.addr-sec.Addr:][:f.size], nil
+		})
+		if err != nil {
+			b.Fatal(err)
+		}
+		n = len(ps)
+	}
+	b.ReportMetric(float64(n), "probes")
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/probe")
+}
