@@ -347,13 +347,13 @@ func (c *Checker) enumType(d *syntax.DeclSpec) types.Type {
 			}
 			n, ok := c.constant(v.X)
 			if !ok {
-				fail(v.Pos(), "D_DECL_ENCONST", "enumerator '%s' must be assigned to an integral constant expression", v.Name)
+				fail(v.End, "D_DECL_ENCONST", "enumerator '%s' must be assigned to an integral constant expression", v.Name)
 			}
 			next = n.Value
 		}
 	add:
 		if next > math.MaxInt32 || next < math.MinInt32 {
-			fail(v.Pos(), "D_DECL_ENOFLOW", "enumerator '%s' value overflows INT_MAX (%d)", v.Name, math.MaxInt32)
+			fail(v.End, "D_DECL_ENOFLOW", "enumerator '%s' value overflows INT_MAX (%d)", v.Name, math.MaxInt32)
 		}
 		if _, dup := t.Const(v.Name); dup {
 			fail(v.Pos(), "D_UNKNOWN", "failed to define enumerator '%s': Duplicate member, enumerator, datasec or var name", v.Name)

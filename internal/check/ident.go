@@ -216,7 +216,7 @@ var idents = []ident{
 	{"printa", idActFunc, "void(@, ...)", actPrinta, v10, stab},
 	{"printf", idActFunc, "void(string, ...)", actPrintf, v10, stab},
 	{"raise", idActFunc, "void(int)", actRaise, v10, stab},
-	{"return", idActFunc, "void(int64_t)", actReturn, v204, evol},
+	{"return", idActFunc, "void(int)", actReturn, v204, evol},
 	{"setopt", idActFunc, "void(const char *, [const char *])", actSetopt, v12, stab},
 	{"speculate", idActFunc, "void(int)", actSpeculate, v10, stab},
 	{"stack", idActFunc, "stack([uint32_t])", actStack, v10, stab},

@@ -263,26 +263,26 @@ func (c *Checker) translatorDecl(d *syntax.Translator) {
 			if c.inLib() {
 				return
 			}
-			fail(d.Pos(), "D_XLATE_REDECL", "translator from %s to %s has already been declared", typeName(src), typeName(dst))
+			fail(d.End, "D_XLATE_REDECL", "translator from %s to %s has already been declared", typeName(src), typeName(dst))
 		}
 	}
 	if incomplete(dst) {
-		fail(d.Pos(), "D_XLATE_SOU", "incomplete struct/union/enum %s", dst)
+		fail(d.End, "D_XLATE_SOU", "incomplete struct/union/enum %s", dst)
 	}
 	if !types.IsStructOrUnion(dst) {
-		fail(d.Pos(), "D_XLATE_SOU", "translator output type must be a struct or union")
+		fail(d.End, "D_XLATE_SOU", "translator output type must be a struct or union")
 	}
 	tr := &translator{dst: dst, src: src, param: d.Param, members: d.Members, lib: c.inLib(), chosen: map[string]int{}, attr: defAttr}
 	for _, m := range d.Members {
 		if _, _, ok := types.FindMember(dst, m.Name); !ok {
-			failHint(c.pos(m), memberHint(dst, m.Name), "D_XLATE_MEMB", "translator member %s is not a member of %s", m.Name, types.Underlying(dst))
+			failHint(d.End, memberHint(dst, m.Name), "D_XLATE_MEMB", "translator member %s is not a member of %s", m.Name, types.Underlying(dst))
 		}
 	}
 	if !tr.lib {
 		// Errors show where the translator is defined.
 		c.within(d.Pos(), map[string]*binding{tr.param: {t: tr.src}}, func() {
 			for _, m := range d.Members {
-				c.memberValue(tr, m)
+				c.memberValue(d.End, tr, m)
 			}
 		})
 	}
@@ -291,10 +291,10 @@ func (c *Checker) translatorDecl(d *syntax.Translator) {
 
 // memberValue types the expression of one member, with the parameter bound,
 // and checks it against the member's type.
-func (c *Checker) memberValue(tr *translator, m *syntax.TransMember) val {
+func (c *Checker) memberValue(pos syntax.Pos, tr *translator, m *syntax.TransMember) val {
 	_, f, ok := types.FindMember(tr.dst, m.Name)
 	if !ok {
-		fail(c.pos(m), "D_XLATE_MEMB", "translator member %s is not a member of %s", m.Name, types.Underlying(tr.dst))
+		fail(pos, "D_XLATE_MEMB", "translator member %s is not a member of %s", m.Name, types.Underlying(tr.dst))
 	}
 	v := c.read(m.X)
 	if v.xl != nil {
@@ -307,7 +307,7 @@ func (c *Checker) memberValue(tr *translator, m *syntax.TransMember) val {
 		}
 	}
 	if !argCompat(v, f.Type) {
-		fail(c.pos(m), "D_XLATE_INCOMPAT", "translator member %s definition uses incompatible types: \"%s\" = \"%s\"", m.Name, typeName(f.Type), v.typeName())
+		fail(pos, "D_XLATE_INCOMPAT", "translator member %s definition uses incompatible types: \"%s\" = \"%s\"", m.Name, typeName(f.Type), v.typeName())
 	}
 	return v
 }
@@ -397,7 +397,7 @@ func (c *Checker) translated(pos syntax.Pos, xl *translation, name string) (v va
 	for n, i := range idx {
 		try := func() {
 			c.at(pos, func() {
-				c.within(pos, scope, func() { v = c.memberValue(tr, tr.members[i]) })
+				c.within(pos, scope, func() { v = c.memberValue(pos, tr, tr.members[i]) })
 			})
 		}
 		if n == len(idx)-1 {

@@ -89,6 +89,7 @@ type (
 		Src     *TypeName
 		Param   string
 		Members []*TransMember
+		End     Pos // of the closing brace
 	}
 
 	// Provider = "provider" Name "{" { "probe" Name "(" params ")" [":" "(" params ")"] ";" } "}" ";" .
@@ -342,6 +343,7 @@ type EnumValue struct {
 	node
 	Name string
 	X    Expr
+	End  Pos // of the comma or brace after it
 }
 
 // Declarator wraps a name: Parts are applied from the name outwards.

@@ -1113,6 +1113,7 @@ func (p *parser) enumSpec(d *DeclSpec) *EnumSpec {
 		if p.got(Assign_) {
 			v.X = p.assign()
 		}
+		v.End = p.pos
 		e.Values = append(e.Values, v)
 		if !p.got(Comma) {
 			p.want(RBrace)
@@ -1330,6 +1331,7 @@ func (p *parser) translator() *Translator {
 		p.want(Semi)
 		t.Members = append(t.Members, m)
 	}
+	t.End = p.pos
 	p.want(RBrace)
 	p.outer(Semi)
 	return t
