@@ -7,6 +7,7 @@ var LanguageHalf = []string{
 	"internal/agg",
 	"internal/check",
 	"internal/compile",
+	"internal/cpp",
 	"internal/dif",
 	"internal/dlib",
 	"internal/format",

@@ -186,9 +186,10 @@ func TestOrderOfBeginAndEnd(t *testing.T) {
 	testkernel.CheckMachine(t)
 	stop := background(t, "-call", "getppid", "-for", "1h", "-threads", "2")
 	defer stop()
-	prog := `BEGIN { printf("B\n"); } END { printf("E %d\n", n); }
+	prog := `BEGIN { printf("B\n"); }
 		syscall::getppid:entry /!done/ { n++; printf("x\n"); }
-		syscall::getppid:entry /!done && n >= 50/ { done = 1; exit(3); }`
+		syscall::getppid:entry /!done && n >= 50/ { done = 1; exit(3); }
+		END { printf("E %d\n", n); }`
 	for range size(100, 1000) {
 		r := trace(t, "-qn", prog)
 		if e, ok := r.err.(*exec.ExitError); !ok || e.ExitCode() != 3 {

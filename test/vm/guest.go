@@ -100,7 +100,7 @@ func (g Guest) Run(ctx context.Context) (*Report, error) {
 		"-chardev", "stdio,id=report,signal=off", "-serial", "chardev:report",
 		"-kernel", img.Vmlinux, "-initrd", disk,
 		"-append", "console=ttyS0 quiet loglevel=4 printk.devkmsg=on panic=-1 oops=panic "+
-			"mitigations=off tsc=reliable no_timer_check nowatchdog random.trust_cpu=on 8250.nr_uarts=2")
+			"mitigations=off tsc=reliable no_timer_check nowatchdog random.trust_cpu=on 8250.nr_uarts=2 "+g.Kernel.Args)
 	report, err := cmd.StdoutPipe()
 	if err != nil {
 		return nil, err
