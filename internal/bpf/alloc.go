@@ -108,7 +108,7 @@ func newFn(p *plan, gp *groupPlan, in *instance, inError bool) (*fn, error) {
 		f.frameMax = frameInErr
 	}
 	for i := range in.cl.Code {
-		if routine(&in.cl.Code[i]) != nil {
+		if callsLibrary(&in.cl.Code[i]) {
 			f.frameMax = min(f.frameMax, frameInErr) // leave room for the library's
 		}
 	}
@@ -424,6 +424,8 @@ func (f *fn) machineUses(in *dif.Ins, use func(k ...int)) {
 		switch dif.BuiltinID(in.Sym) {
 		case dif.BProbeProv, dif.BProbeMod, dif.BProbeFunc, dif.BProbeName:
 			use(pProbe)
+		case dif.BCwd, dif.BRoot, dif.BExecargs:
+			use(pScratch)
 		}
 	case dif.TProbeStr:
 		if !f.temps[in.Temp-1].dead {
@@ -444,7 +446,9 @@ func (f *fn) machineUses(in *dif.Ins, use func(k ...int)) {
 				use(pCtx)
 			}
 			use(pProbe)
-		case dif.BRegs, dif.BErrno, dif.BCaller, dif.BUCaller, dif.BStackDepth, dif.BUStackDepth, dif.BUregs:
+		case dif.BStackDepth, dif.BUStackDepth:
+			use(pCtx, pScratch)
+		case dif.BRegs, dif.BErrno, dif.BCaller, dif.BUCaller:
 			use(pCtx)
 		case dif.BEpid, dif.BId:
 			use(pProbe)
@@ -476,6 +480,16 @@ func (f *fn) machineUses(in *dif.Ins, use func(k ...int)) {
 	}
 }
 
+// callsLibrary reports whether an instruction becomes a call of a library
+// routine.
+func callsLibrary(in *dif.Ins) bool {
+	if in.Op == dif.TBuiltin || in.Op == dif.RecBuiltin {
+		id := dif.BuiltinID(in.Sym)
+		return id == dif.BCwd || id == dif.BRoot
+	}
+	return routine(in) != nil
+}
+
 // canFault reports whether an instruction may abandon the clause.
 func canFault(in *dif.Ins) bool {
 	switch in.Op {
@@ -484,6 +498,11 @@ func canFault(in *dif.Ins) bool {
 		return true
 	case dif.Div, dif.Mod:
 		return in.B != 0 || in.Imm == 0
+	case dif.TBuiltin, dif.RecBuiltin:
+		switch dif.BuiltinID(in.Sym) {
+		case dif.BCwd, dif.BRoot:
+			return true
+		}
 	case dif.Call:
 		switch dif.Subr(in.Sym) {
 		case dif.SRand, dif.SHtons, dif.SHtonl, dif.SHtonll, dif.SNtohs, dif.SNtohl, dif.SNtohll,

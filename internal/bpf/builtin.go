@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"godtrace/internal/bpf/lib"
 	"godtrace/internal/dif"
 	"godtrace/internal/probe"
 )
@@ -189,6 +190,10 @@ func (f *fn) builtin(in *dif.Ins) {
 			break
 		}
 		c.load(8, r0, f.machine(pCtx, r1), 8*int(i))
+	case dif.BStackDepth:
+		f.stackDepth(0)
+	case dif.BUStackDepth:
+		f.stackDepth(256)
 	case dif.BCaller:
 		f.callerFrame(in, 0)
 	case dif.BUCaller:
@@ -211,7 +216,7 @@ func (f *fn) index(in *dif.Ins) int64 {
 // hasRegs reports whether the context is struct pt_regs.
 func (f *fn) hasRegs() bool {
 	switch f.gp.g.Kind {
-	case probe.KindPerf, probe.KindUprobe, probe.KindUretprobe, probe.KindKprobe, probe.KindKretprobe:
+	case probe.KindPerf, probe.KindUprobe, probe.KindUretprobe, probe.KindKprobe, probe.KindKretprobe, probe.KindInstr:
 		return !f.inError
 	}
 	return false
@@ -235,10 +240,20 @@ func (f *fn) callerFrame(in *dif.Ins, flags int64) {
 	c.opaque(r0)
 }
 
-// skip is how many of the innermost kernel frames belong to the tracing itself.
+// skip is how many of the innermost kernel frames belong to the tracing
+// itself: the program and what calls it. Where the context is the registers
+// of the place that fired, the kernel begins there.
 func (f *fn) skip(flags int64) int64 {
-	if flags != 0 {
+	const frames = 2 // the program, and the trampoline or bpf_trace_runN
+	switch g := f.gp.g; {
+	case flags != 0:
 		return 0
+	case g.Kind == probe.KindFentry, g.Kind == probe.KindFexit, g.Kind == probe.KindRawTP,
+		g.Kind == probe.KindSysEnter, g.Kind == probe.KindSysExit:
+		if f.gp.inline {
+			return frames
+		}
+		return frames + 1 // the clause is a function of its own
 	}
 	return 0
 }
@@ -349,14 +364,59 @@ func (f *fn) arg(n int, r reg) {
 			zero()
 		}
 	case probe.KindKretprobe:
-		if n == 1 {
+		switch {
+		case n == 0 && f.gp.g.Conds: // on return instructions
+			c.mov(r1, ctx())
+			c.call(fnAttachCookie)
+			c.mov(r, r0)
+			c.aluImm(opRsh, r, 32)
+		case n == 1:
 			c.load(8, r, ctx(), regAX)
-			return
+		default:
+			zero()
 		}
-		zero()
+	case probe.KindInstr:
+		f.instrArg(n, r)
 	default:
 		zero()
 	}
+}
+
+// instrArg puts argument n of a firing on an instruction into r: its address,
+// whether it branches, and where to.
+func (f *fn) instrArg(n int, r reg) {
+	c := f.c
+	ctx := func() reg { return f.machine(pCtx, r1) }
+	address := func(dst reg) {
+		c.load(8, dst, ctx(), regIP)
+		c.aluImm(opSub, dst, 1) // the kernel has stepped over the breakpoint
+	}
+	done := c.newLabel()
+	switch n {
+	case 0:
+		address(r)
+	case 1:
+		not := c.newLabel()
+		c.condition(ctx, not)
+		c.imm(r, 1)
+		c.jmp(done)
+		c.place(not)
+		c.imm(r, 0)
+		c.place(done)
+	case 2:
+		c.mov(r1, ctx())
+		c.call(fnAttachCookie)
+		c.aluImm(opArsh, r0, 32)
+		c.mov(r, r0)
+		c.jmpImm(jEQ, r, 0, done)
+		address(r2)
+		c.alu(opAdd, r, r2)
+		c.place(done)
+	default:
+		c.imm(r, 0)
+		return
+	}
+	c.opaque(r)
 }
 
 // fewestArgs is the number of arguments that all probes of the group have.
@@ -559,12 +619,107 @@ func (f *fn) strBuiltin(in *dif.Ins, ptr func(reg), mem func(tmp reg) (reg, int)
 	case dif.BZonename:
 		b, off := mem(r1)
 		f.constStr(b, off, "global", n, in.Pad)
-	case dif.BRoot:
-		b, off := mem(r1)
-		f.constStr(b, off, "/", n, in.Pad)
+	case dif.BCwd, dif.BRoot:
+		which := int32(0)
+		if id == dif.BRoot {
+			which = 1
+		}
+		c.storeImm(8, f.machine(pScratch, r1), f.p.workOff+lib.Arg(0), which)
+		f.enterRoutine(lib.CWD, f.p.bufOff, f.p.strSize())
+		f.routineFault()
+		f.copyBuf(in, ptr, mem, func() { c.load(8, r3, f.machine(pScratch, r3), f.p.workOff) })
+	case dif.BExecargs:
+		f.execargs(in)
+		f.copyBuf(in, ptr, mem, func() {
+			f.strBuf(r3)
+			c.opaque(r3)
+		})
 	default:
 		f.unsupported(in, fmt.Sprintf("string built-in %d", id), "")
 	}
+}
+
+// copyBuf copies a string of our own to the place of a string built-in.
+func (f *fn) copyBuf(in *dif.Ins, ptr func(reg), mem func(tmp reg) (reg, int), src func()) {
+	c := f.c
+	if in.Pad {
+		b, off := mem(r1)
+		f.zero(b, off, int(in.Size))
+	}
+	ptr(r1)
+	c.imm(r2, int64(in.Size))
+	src()
+	c.call(fnProbeReadKernStr)
+}
+
+// execargsMax is the most of a process's arguments that execargs shows.
+const execargsMax = 512
+
+// execargs puts the arguments of the process, separated by blanks, into the
+// level's buffer.
+func (f *fn) execargs(in *dif.Ins) {
+	c := f.c
+	f.taskWalk(in, 8, "task_struct.mm", "mm_struct.arg_end")
+	c.store(8, fp, bufOff, r0)
+	f.taskWalk(in, 8, "task_struct.mm", "mm_struct.arg_start")
+	if f.err != nil {
+		return
+	}
+	done, fits := c.newLabel(), c.newLabel()
+	f.strBuf(r1)
+	c.storeImm(1, r1, 0, 0)
+	c.mov(r3, r0)
+	c.load(8, r2, fp, bufOff)
+	c.alu(opSub, r2, r3)
+	c.jmpImm(jEQ, r2, 0, done) // a kernel thread, or no arguments at all
+	c.jmpImm(jLE, r2, execargsMax, fits)
+	c.imm(r2, execargsMax)
+	c.place(fits)
+	c.store(8, fp, bufOff, r2)
+	c.call(fnProbeReadUser)
+	f.strBuf(r1)
+	c.jmpImm(jNE, r0, 0, done) // paged out: zeroes, no arguments
+	// Zero bytes become blanks, eight at a time: 0x80 is left where a byte was
+	// zero, and 0x80>>2 is a blank.
+	c.imm(r3, 0x7f7f7f7f7f7f7f7f)
+	for at := 0; at < execargsMax; at += 8 {
+		c.load(8, r2, r1, at)
+		c.mov(r4, r2)
+		c.alu(opAnd, r4, r3)
+		c.alu(opAdd, r4, r3)
+		c.alu(opOr, r4, r2)
+		c.alu(opOr, r4, r3)
+		c.aluImm(opXor, r4, -1)
+		c.aluImm(opRsh, r4, 2)
+		c.alu(opOr, r2, r4)
+		c.store(8, r1, at, r2)
+	}
+	// The last byte is the last argument's NUL, or cuts them off.
+	c.load(8, r2, fp, bufOff)
+	c.aluImm(opSub, r2, 1)
+	c.jmpImm(jGE, r2, execargsMax, done)
+	c.alu(opAdd, r1, r2)
+	c.storeImm(1, r1, 0, 0)
+	c.place(done)
+}
+
+// maxFrames is PERF_MAX_STACK_DEPTH, the kernel's limit unless it was raised.
+const maxFrames = 127
+
+// stackDepth puts the number of frames into r0.
+func (f *fn) stackDepth(flags int64) {
+	c := f.c
+	c.mov(r1, f.machine(pCtx, r1))
+	f.strBuf(r2)
+	c.imm(r3, 8*maxFrames)
+	c.imm(r4, flags|f.skip(flags))
+	c.call(fnGetStack)
+	some := c.newLabel()
+	c.jmpImm(jSGE, r0, 0, some)
+	c.imm(r0, 0)
+	c.place(some)
+	c.aluImm(opRsh, r0, 3)
+	c.opaque(r0)
 }
 
 // stack puts stack frames at a place of Size bytes.

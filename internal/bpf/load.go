@@ -241,7 +241,7 @@ func (p *plan) spec(g *probe.Group) (progSpec, error) {
 		default:
 			s.attachType = g.AttachType
 		}
-	case probe.KindKprobe, probe.KindKretprobe:
+	case probe.KindKprobe, probe.KindKretprobe, probe.KindInstr:
 		s.typ = progKprobe
 		s.attachType = g.AttachType
 	case probe.KindTracepoint:
@@ -432,7 +432,7 @@ func (m *mainFn) emit() {
 		c.jmpImm(jNE, r0, int32(p.cfg.CPU), out)
 	}
 	if gp.g.Conds {
-		m.condition(out)
+		c.condition(func() reg { return r6 }, out)
 	}
 	dispatch := m.dispatch(out)
 	release := out
@@ -519,16 +519,16 @@ func (m *mainFn) activity(out label) {
 }
 
 // condition leaves if the program sits on a jump that will not be taken: see
-// probe.Cond, which this evaluates as its method Holds does.
-func (m *mainFn) condition(out label) {
-	c := m.c
+// probe.Cond, which this evaluates as its method Holds does. Registers 0 to 3
+// are lost; ctx gives the one that holds the context.
+func (c *code) condition(ctx func() reg, out label) {
 	taken := c.newLabel()
-	c.mov(r1, r6)
+	c.mov(r1, ctx())
 	c.call(fnAttachCookie)
 	c.aluImm(opRsh, r0, probe.CondShift)
 	c.aluImm(opAnd, r0, 0xfff)
 	c.jmpImm(jEQ, r0, 0, taken)
-	c.load(8, r1, r6, regFlags)
+	c.load(8, r1, ctx(), regFlags)
 	c.mov(r2, r1)
 	c.aluImm(opRsh, r2, 7-1) // SF to bit 1
 	c.mov(r3, r1)
@@ -606,7 +606,7 @@ func (m *mainFn) dispatch(out label) bool {
 		c.mov(r1, r6)
 		c.call(fnAttachCookie)
 		switch {
-		case g.Conds:
+		case g.Conds, g.Kind == probe.KindInstr:
 			c.aluImm(opAnd, r0, probe.KeyMask)
 		case g.Kind == probe.KindUretprobe:
 			c.mov32(r0, r0)
@@ -671,7 +671,7 @@ func (m *mainFn) preemptible() bool {
 	switch m.gp.g.Kind {
 	case probe.KindUprobe, probe.KindUretprobe, probe.KindFentry, probe.KindFexit:
 		return true
-	case probe.KindRawTP, probe.KindSysEnter, probe.KindSysExit, probe.KindKprobe, probe.KindKretprobe:
+	case probe.KindRawTP, probe.KindSysEnter, probe.KindSysExit, probe.KindKprobe, probe.KindKretprobe, probe.KindInstr:
 		// Since 7.0 tracepoints no longer disable preemption.
 		return m.p.release >= 7<<8
 	}

@@ -2,6 +2,7 @@ package bpf
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 
 	"godtrace/internal/agg"
@@ -94,12 +95,12 @@ type plan struct {
 	epidTab  int // u32 first EPID of each probe
 	idTab    int // u32 ID of each probe
 	// records
-	largest    int
-	needRing   bool
-	needSpec   bool
-	needTAI    bool
-	needStrBuf bool
-	strBufOff  int
+	largest         int
+	needRing        bool
+	needSpec        bool
+	needTAI         bool
+	bufSize, bufOff int // a level's buffer for copies that a routine works on
+	memberOff       map[*lib.Routine]int
 	// what library routines work with
 	workSize, workOff   int
 	stateSize, stateOff int
@@ -363,9 +364,18 @@ func (p *plan) scan() error {
 				switch dif.BuiltinID(in.Sym) {
 				case dif.BProbeProv, dif.BProbeMod, dif.BProbeFunc, dif.BProbeName:
 					needTxt = true
+				case dif.BCwd, dif.BRoot:
+					p.workSize = max(p.workSize, lib.CWD.Work(p.strSize()))
+					p.slack = max(p.slack, lib.Slack(int(in.Size), p.strSize()))
+					p.bufSize = max(p.bufSize, align(p.strSize(), 8))
+					err = errors.Join(err, p.members(in, lib.CWD))
+				case dif.BExecargs:
+					p.bufSize = max(p.bufSize, execargsMax)
 				}
 			case dif.Builtin:
 				switch dif.BuiltinID(in.Sym) {
+				case dif.BStackDepth, dif.BUStackDepth:
+					p.bufSize = max(p.bufSize, 8*maxFrames)
 				case dif.BEpid:
 					needEpid = true
 				case dif.BId:
@@ -380,10 +390,11 @@ func (p *plan) scan() error {
 						p.stateSize = lib.State(p.strSize())
 					}
 					p.slack = max(p.slack, lib.Slack(int(in.Size), p.strSize()))
+					err = errors.Join(err, p.members(in, rt))
 				}
 				switch dif.Subr(in.Sym) {
 				case dif.SStrlen, dif.SStrcmp:
-					p.needStrBuf = true
+					p.bufSize = max(p.bufSize, 2*align(p.strSize(), 8))
 				case dif.SSpeculation:
 					p.needSpec = true
 				case dif.SAlloca, dif.SCopyin:
@@ -460,6 +471,26 @@ func (p *plan) scan() error {
 		p.idTab = table(1, func(e *Enabled, _ int) uint32 { return uint32(e.Probe.ID) })
 	}
 	return err
+}
+
+// members puts the offsets of the kernel structures a routine goes through
+// among the constants.
+func (p *plan) members(in *dif.Ins, rt *lib.Routine) error {
+	if rt.Members == nil || p.memberOff[rt] != 0 {
+		return nil
+	}
+	if p.memberOff == nil {
+		p.memberOff = map[*lib.Routine]int{}
+	}
+	p.memberOff[rt] = len(p.roData)
+	for _, m := range rt.Members {
+		off, err := p.offset(in, m.Tag, m.Path)
+		if err != nil {
+			return err
+		}
+		p.roData = binary.LittleEndian.AppendUint64(p.roData, uint64(off))
+	}
+	return nil
 }
 
 // probeKeys reports whether a form's key is a function of the probe alone.
@@ -546,9 +577,9 @@ func (p *plan) layout() {
 		p.workOff = align(p.stateOff+p.stateSize, 8)
 		p.tempOff = p.workOff + align(p.workSize, 8)
 	}
-	if p.needStrBuf {
-		p.strBufOff = p.tempOff
-		p.tempOff += 2 * align(p.strSize(), 8)
+	if p.bufSize > 0 {
+		p.bufOff = p.tempOff
+		p.tempOff += p.bufSize
 	}
 }
 

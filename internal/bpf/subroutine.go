@@ -79,7 +79,7 @@ func routine(in *dif.Ins) *lib.Routine {
 		return nil
 	}
 	switch s := dif.Subr(in.Sym); s {
-	case dif.SStrlen, dif.SStrcmp, dif.SStrjoin:
+	case dif.SStrlen, dif.SStrcmp, dif.SStrjoin, dif.SProgenyof:
 		return nil
 	default:
 		return lib.Routines[s]
@@ -101,18 +101,34 @@ func (f *fn) callRoutine(in *dif.Ins, rt *lib.Routine) {
 			c.store(8, s, at, r2)
 		}
 	}
-	c.addr(r1, s, p.workOff)
-	s = f.machine(pScratch, r2)
+	dst := p.workOff
 	if in.Temp != 0 {
-		c.addr(r2, s, f.temps[in.Temp-1].off+int(in.Imm))
-	} else {
-		c.addr(r2, s, p.workOff)
+		dst = f.temps[in.Temp-1].off + int(in.Imm)
 	}
-	c.imm(r3, int64(max(in.Size, 8)))
+	f.enterRoutine(rt, dst, max(int(in.Size), 8))
+	if canFault(in) {
+		f.routineFault()
+	}
+	if in.Dst != 0 {
+		c.load(8, r0, f.machine(pScratch, r1), p.workOff)
+		f.put(in.Dst, r0)
+	}
+}
+
+// enterRoutine calls a routine whose arguments are in the work area.
+func (f *fn) enterRoutine(rt *lib.Routine, dst, dsize int) {
+	c, p := f.c, f.p
+	s := f.machine(pScratch, r2)
+	c.addr(r1, s, p.workOff)
+	c.addr(r2, f.machine(pScratch, r2), dst)
+	c.imm(r3, int64(dsize))
 	c.imm(r4, int64(p.strSize()))
-	if rt.State {
+	switch {
+	case rt.State:
 		c.addr(r5, f.machine(pScratch, r5), p.stateOff)
-	} else {
+	case rt.Members != nil:
+		c.mapValue(r5, p.ro, p.memberOff[rt])
+	default:
 		c.imm(r5, 0)
 	}
 	l, ok := f.gp.routines[rt.Func]
@@ -121,23 +137,22 @@ func (f *fn) callRoutine(in *dif.Ins, rt *lib.Routine) {
 		f.gp.routines[rt.Func] = l
 	}
 	c.callSub(l)
-	if canFault(in) {
-		good := c.newLabel()
-		c.jmpImm(jEQ, r0, 0, good)
-		c.aluImm(opAnd, r0, 0xff)
-		c.store(8, fp, bufOff, r0)
-		c.load(8, r0, f.machine(pScratch, r1), p.workOff+8)
-		c.store(8, fp, buf2Off, r0)
-		bad := f.fault(0, 0, 0)
-		site := &f.faults[len(f.faults)-1]
-		site.inBuf, site.kindInBuf = true, true
-		c.jmp(bad)
-		c.place(good)
-	}
-	if in.Dst != 0 {
-		c.load(8, r0, f.machine(pScratch, r1), p.workOff)
-		f.put(in.Dst, r0)
-	}
+}
+
+// routineFault faults if a routine says so.
+func (f *fn) routineFault() {
+	c := f.c
+	good := c.newLabel()
+	c.jmpImm(jEQ, r0, 0, good)
+	c.aluImm(opAnd, r0, 0xff)
+	c.store(8, fp, bufOff, r0)
+	c.load(8, r0, f.machine(pScratch, r1), f.p.workOff+8)
+	c.store(8, fp, buf2Off, r0)
+	bad := f.fault(0, 0, 0)
+	site := &f.faults[len(f.faults)-1]
+	site.inBuf, site.kindInBuf = true, true
+	c.jmp(bad)
+	c.place(good)
 }
 
 func (f *fn) swap(in *dif.Ins, v dif.Reg, bits int32) {
@@ -243,7 +258,7 @@ func (f *fn) resultAddr(in *dif.Ins) {
 
 // strBuf is the offset in the level of a buffer of the string size that
 // routines without a temporary of their own use.
-func (f *fn) strBuf(r reg) { f.c.addr(r, f.machine(pScratch, r), f.p.strBufOff) }
+func (f *fn) strBuf(r reg) { f.c.addr(r, f.machine(pScratch, r), f.p.bufOff) }
 
 func (f *fn) strlen(in *dif.Ins, s dif.Reg) {
 	c := f.c

@@ -51,45 +51,51 @@ ROUTINE(lltostr)
 	return give(w, dst, dsize, text + from);
 }
 
-enum { VALUE, NEG, STAGE };
+enum { VALUE, NEG, STAGE, BYTE };
 enum { BLANK, SIGNED, ZERO, DIGITS };
 
-INLINE u64 digit(u8 c)
+#define C volat(w->s[BYTE])
+
+// digit turns the byte into the digit it is, or 99.
+INLINE void digit(struct work *w)
 {
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	c |= 0x20;
-	if (c >= 'a' && c <= 'z')
-		return c - 'a' + 10;
-	return 99;
+	if (C >= '0' && C <= '9')
+		C -= '0';
+	else if ((C | 0x20) >= 'a' && (C | 0x20) <= 'z')
+		C = (C | 0x20) - 'a' + 10;
+	else
+		C = 99;
 }
 
-CALLED(number_byte)
+#define S volat(w->s[STAGE])
+
+BODY(number_byte)
 {
 	struct work *w = e->w;
 	if (i >= e->ssize)
 		return 1;
-	u8 c = w->buf[i];
-	u64 stage = volat(w->s[STAGE]), base = w->arg[1];
-	if (stage == BLANK) {
-		if (c == ' ' || c == '\t')
+	C = (u8)w->buf[i];
+	if (S == BLANK) {
+		if (C == ' ' || C == '\t')
 			return 0;
-		volat(w->s[STAGE]) = SIGNED;
-		if (c == '-')
+		S = SIGNED;
+		if (C == '-')
 			volat(w->s[NEG]) = 1;
-		if (c == '-' || c == '+')
+		if (C == '-' || C == '+')
 			return 0;
-		stage = SIGNED;
 	}
-	if (stage == ZERO && (c | 0x20) == 'x') { // a digit must follow, but it is 0 without one too
-		volat(w->s[STAGE]) = DIGITS;
+	if (S == ZERO && (C | 0x20) == 'x') { // a digit must follow, but it is 0 without one too
+		S = DIGITS;
 		return 0;
 	}
-	volat(w->s[STAGE]) = stage == SIGNED && c == '0' && base == 16 ? ZERO : DIGITS;
-	u64 d = digit(c);
-	if (d >= base)
+	if (S == SIGNED && C == '0' && w->arg[1] == 16)
+		S = ZERO;
+	else
+		S = DIGITS;
+	digit(w);
+	if (C >= volat(w->arg[1]))
 		return 1;
-	volat(w->s[VALUE]) = volat(w->s[VALUE]) * base + d;
+	volat(w->s[VALUE]) = volat(w->s[VALUE]) * volat(w->arg[1]) + C;
 	return 0;
 }
 
@@ -112,7 +118,7 @@ ROUTINE(strtoll)
 // there are.
 enum { POS, MAXTEXT = 72 };
 
-__attribute__((noinline)) long text_put(struct work *w, u8 c)
+INLINE long text_put(struct work *w, u8 c)
 {
 	u64 at = volat(w->s[POS]);
 	if (at < MAXTEXT)
@@ -121,7 +127,7 @@ __attribute__((noinline)) long text_put(struct work *w, u8 c)
 	return 0;
 }
 
-__attribute__((noinline)) long decimal(struct work *w, u64 d)
+INLINE long decimal(struct work *w, u64 d)
 {
 	if (d >= 100)
 		text_put(w, '0' + d / 100);
@@ -232,7 +238,7 @@ ROUTINE(inet_ntop)
 	return ILLOP;
 }
 
-CALLED(link_byte)
+BODY(link_byte)
 {
 	struct work *w = e->w;
 	if (i >= 20 || (i == 6 && w->arg[0] == 1))

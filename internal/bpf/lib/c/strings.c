@@ -432,70 +432,76 @@ ROUTINE(dirname)
 
 // SEEN is how much of "/.." has been read and not yet written; BACK: the
 // destination goes back to the slash before.
-enum { FROM, TO, SEEN, BACK };
+enum { FROM, TO, SEEN, BACK, BYTE };
 
-INLINE void put(struct env *e, u64 to, u8 c)
+// put writes a byte, if there is room; what does not fit counts too.
+INLINE void put(struct env *e, u8 c)
 {
+	u64 to = volat(e->w->s[TO]);
+	keep(to);
 	if (to < e->dsize)
 		e->dst[to] = c;
+	volat(e->w->s[TO]) = to + 1;
 }
 
-CALLED(clean_byte)
+#define C volat(w->s[BYTE])
+
+// back is the turn's work while the destination goes back.
+INLINE long back(struct env *e)
 {
 	struct work *w = e->w;
-	u64 from = volat(w->s[FROM]), to = volat(w->s[TO]), seen = volat(w->s[SEEN]);
-	if (from >= e->ssize)
-		return 1;
-	u8 c = w->buf[from];
-	if (volat(w->s[BACK])) {
-		if (to > 0)
-			volat(w->s[TO]) = --to;
+	u64 to = volat(w->s[TO]);
+	if (to > 0) {
+		to--;
+		keep(to);
+		volat(w->s[TO]) = to;
 		if (to >= e->dsize)
-			return 1;
+			return 0;
 		if (to > 0 && e->dst[to] != '/')
 			return 0;
-		volat(w->s[BACK]) = 0;
-		if (c != 0)
-			return 0;
-		put(e, to, '/');
-		volat(w->s[TO]) = to + 1;
+	}
+	volat(w->s[BACK]) = 0;
+	if (C != 0)
+		return 0;
+	put(e, '/');
+	return 1;
+}
+
+BODY(clean_byte)
+{
+	struct work *w = e->w;
+	u64 from = volat(w->s[FROM]);
+	keep(from);
+	if (from >= e->ssize)
 		return 1;
-	}
-	volat(w->s[FROM]) = from + 1;
-	if (seen == 0) {
-		if (c == '/') {
-			volat(w->s[SEEN]) = 1;
-			return 0;
-		}
-		if (c == 0)
-			return 1;
-		put(e, to, c);
-		volat(w->s[TO]) = to + 1;
-		return 0;
-	}
-	if (seen < 3 && c == '/') {
-		volat(w->s[SEEN]) = 1;
-		return 0;
-	}
-	if (seen < 3 && c == '.') {
-		volat(w->s[SEEN]) = seen + 1;
-		return 0;
-	}
-	volat(w->s[SEEN]) = 0;
-	if (seen == 3 && (c == '/' || c == 0)) {
-		volat(w->s[FROM]) = from; // read it again
+	C = (u8)w->buf[from];
+	if (volat(w->s[BACK]))
+		return back(e);
+	if (volat(w->s[SEEN]) == 3 && (C == '/' || C == 0)) {
+		volat(w->s[SEEN]) = 0; // and the byte is read again
 		volat(w->s[BACK]) = 1;
 		return 0;
 	}
-	put(e, to++, '/');
-	if (seen > 1)
-		put(e, to++, '.');
-	if (seen > 2)
-		put(e, to++, '.');
-	if (c != 0)
-		put(e, to++, c);
-	volat(w->s[TO]) = to;
-	return c == 0;
+	volat(w->s[FROM]) = from + 1;
+	if (volat(w->s[SEEN]) < 3 && C == '/') {
+		volat(w->s[SEEN]) = 1;
+		return 0;
+	}
+	if (volat(w->s[SEEN]) - 1 < 2 && C == '.') {
+		volat(w->s[SEEN]) += 1;
+		return 0;
+	}
+	if (volat(w->s[SEEN]) > 0)
+		put(e, '/');
+	if (volat(w->s[SEEN]) > 1)
+		put(e, '.');
+	if (volat(w->s[SEEN]) > 2)
+		put(e, '.');
+	volat(w->s[SEEN]) = 0;
+	if (C == 0)
+		return 1;
+	put(e, C);
+	return 0;
 }
 
 ROUTINE(cleanpath)
