@@ -27,7 +27,7 @@ var (
 	verbose  = flag.Bool("guest", false, "print what the guests print")
 )
 
-// hostOnly are tests that look at the source tree and need the go command.
+// hostOnly are tests that look at the source tree and need the go command or clang.
 var hostOnly = []string{"TestLanguageHalfIsPure"}
 
 // packageTimeout is for the tests of one package in one guest. Emulation is
