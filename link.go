@@ -48,20 +48,30 @@ func (s *Session) Go() (err error) {
 	}
 	s.rt, s.running = rt, r
 	r.consumer = s.newConsumer(r)
+	if err := s.countRuns(); err != nil {
+		return err
+	}
 	for i, a := range r.atts {
 		if a.Attach == nil {
 			continue
 		}
-		l, err := a.Attach(rt.Program(i))
+		err := s.act(func() error {
+			l, err := a.Attach(rt.Program(i))
+			if err == nil {
+				r.links = append(r.links, l)
+			}
+			return err
+		}, "link %s: %d probes", a.Group.Name, len(a.Group.Probes))
 		if err != nil {
 			return fmt.Errorf("failed to attach %s: %w", a.Group.Name, err)
 		}
-		s.debugf("attach %s: %d probes, %d refused", a.Group.Name, len(a.Group.Probes), len(a.Refused))
-		r.links = append(r.links, l)
+		if n := len(a.Refused); n > 0 {
+			s.debugf("link %s: %d probes refused", a.Group.Name, n)
+		}
 		s.tell(a)
 	}
 	if r.begin >= 0 {
-		if err := rt.RunManual(r.begin); err != nil {
+		if err := s.act(func() error { return rt.RunManual(r.begin) }, "run BEGIN"); err != nil {
 			return fmt.Errorf("failed to run BEGIN: %w", err)
 		}
 	}

@@ -32,6 +32,8 @@ type Session struct {
 
 	// Disasm, if set, gets the eBPF listing of each program.
 	Disasm func(name, listing string)
+	// ILP32 has the preprocessor define what it does for 32-bit programs (-32).
+	ILP32 bool
 	// Testing leaves out of the output what differs from run to run (CPU and
 	// probe numbers).
 	Testing bool
@@ -39,7 +41,9 @@ type Session struct {
 	opts     options
 	env      *env
 	check    *check.Checker
-	nargs    int // macro arguments now defined
+	nargs    int               // macro arguments now defined
+	source   string            // file name of the program being compiled
+	libs     map[string]string // file names of libraries in libdir: their paths
 	programs []*Program
 	targets  []*process.Target
 
@@ -205,7 +209,7 @@ func (s *Session) Kill() {
 func (s *Session) Close() error {
 	var err error
 	if s.running != nil {
-		err = s.running.close()
+		err = s.act(s.running.close, "unlink %d", len(s.running.links))
 		s.running = nil
 	}
 	if s.rt != nil {

@@ -70,6 +70,7 @@ const pollEvery = 5 * time.Millisecond
 type workState struct {
 	nextSwitch, nextAgg, nextStatus time.Time
 	drops                           bpf.Drops
+	faults                          uint64
 	done                            bool
 }
 
@@ -275,7 +276,11 @@ func (s *Session) consume(last bool) error {
 		return func() { relax = hurry() }
 	}
 	r.consumer.BeginBatch()
-	if err := s.rt.Rings().Merge(until, r.consumer.Record); err != nil {
+	rings := s.rt.Rings()
+	snap := s.beginSnap(rings)
+	err := rings.Merge(until, snap.count(r.consumer.Record))
+	snap.end(s, rings, err)
+	if err != nil {
 		return err
 	}
 	return r.consumer.Flush()
@@ -295,7 +300,9 @@ func (s *Session) snapshot() error {
 	if len(s.running.obj.Aggs) == 0 {
 		return nil
 	}
-	return s.rt.SnapshotAggs(s.running.consumer.AddAgg)
+	return s.act(func() error {
+		return s.rt.SnapshotAggs(s.running.consumer.AddAgg)
+	}, "read %d aggregations", len(s.running.obj.Aggs))
 }
 
 // finish ends tracing: nothing but END fires any more, everything recorded is
@@ -314,7 +321,7 @@ func (s *Session) finish() error {
 			}
 		}
 		if r.end >= 0 {
-			if err := s.rt.RunManual(r.end); err != nil {
+			if err := s.act(func() error { return s.rt.RunManual(r.end) }, "run END"); err != nil {
 				return fmt.Errorf("failed to run END: %w", err)
 			}
 			s.rt.Rings().Freeze()
@@ -385,6 +392,7 @@ func (h host) Speculations() error {
 }
 
 func (h host) Fault(f consume.FaultInfo) error {
+	h.work.faults++
 	if h.Handlers.Error == nil {
 		return fmt.Errorf("%s", f.Msg)
 	}

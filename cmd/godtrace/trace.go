@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"time"
@@ -51,6 +52,9 @@ func (d *dtrace) trace() (int, error) {
 			return 0, failed("processing aborted", err)
 		}
 		if st == godtrace.Done {
+			if d.flag("stats") {
+				printStats(d.io.err, s.Stats())
+			}
 			return s.ExitStatus(), nil
 		}
 	}
@@ -81,6 +85,25 @@ func (d *dtrace) programFault(f godtrace.ProgramFault) error {
 		return errors.New("Abort due to error")
 	}
 	return nil
+}
+
+// printStats shows what tracing cost: a line for each loaded program and their
+// sum. A program serves all probes of its attach point.
+func printStats(w io.Writer, all []godtrace.ProgramStats) {
+	const form = "%-24s %8v %12v %14v %8v %8v\n"
+	fmt.Fprintf(w, form, "PROGRAM", "PROBES", "RUNS", "NS", "NS/RUN", "SKIPPED")
+	line := func(s godtrace.ProgramStats) {
+		fmt.Fprintf(w, form, s.Name, s.Probes, s.Runs, s.Nanos, s.Nanos/max(s.Runs, 1), s.Skipped)
+	}
+	sum := godtrace.ProgramStats{Name: "total"}
+	for _, s := range all {
+		line(s)
+		sum.Probes += s.Probes
+		sum.Runs += s.Runs
+		sum.Nanos += s.Nanos
+		sum.Skipped += s.Skipped
+	}
+	line(sum)
 }
 
 func isTerminal(f *os.File) bool {
