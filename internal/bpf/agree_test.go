@@ -286,3 +286,154 @@ func FuzzAgreement(f *testing.F) {
 		agree(t, cfg, 2)
 	})
 }
+
+// stringClauses makes clauses that work on strings.
+func stringClauses(s source, p *prog) []*dif.Clause {
+	p.obj.StrSize = []int{32, 64, 256}[s.pick(3)]
+	size := p.obj.StrSize
+	long := make([]byte, 300)
+	for i := range long {
+		long[i] = byte('a' + i%26)
+	}
+	var consts []int32
+	for _, c := range []string{"", "a", "b", "hello", "hello, world", "/usr/bin/../lib//x/", "a:b:c", "l", ":", "12345", " -77x", "0x1f", string(long), string(long[:30]), "\xff\x80"} {
+		consts = append(consts, p.str(c))
+	}
+	str := func(name string, class dif.VarClass, keys []dif.Field) int32 {
+		return p.variable(&dif.Var{Name: name, Class: class, Size: size, ByRef: true, Keys: keys, KeySize: 8 * len(keys)})
+	}
+	keys := []dif.Field{{Kind: dif.FInt, Size: 8}}
+	vars := []int32{str("g", dif.Global, nil), str("s", dif.Self, nil), str("t", dif.This, nil)}
+	dyn := []int32{str("a", dif.Global, keys), str("b", dif.Self, keys)}
+	form := p.form(agg.Spec{Func: agg.Count}, align(size, 8), dif.Field{Kind: dif.FString, Size: size})
+	var out []*dif.Clause
+	for range 1 + s.pick(2) {
+		var code []dif.Ins
+		next := dif.Reg(0)
+		reg := func() dif.Reg { next++; return next }
+		temps := []dif.Temp{{Size: 8, Align: 8}, {Size: align(size, 8), Align: 8}}
+		emit := func(in dif.Ins) { code = append(code, in) }
+		temp := func() int32 {
+			temps = append(temps, dif.Temp{Size: align(size, 8), Align: 8})
+			return int32(len(temps))
+		}
+		var made []dif.Reg // strings that calls made
+		string_ := func() dif.Reg {
+			d := reg()
+			switch k := s.pick(8); {
+			case k < 4:
+				emit(dif.Ins{Op: dif.StrAddr, Dst: d, Sym: consts[s.pick(len(consts))]})
+			case k == 4:
+				emit(dif.Ins{Op: dif.VarAddr, Dst: d, Sym: vars[s.pick(3)]})
+			case k == 5:
+				emit(dif.Ins{Op: dif.DynAddr, Dst: d, Sym: dyn[s.pick(2)], Temp: 1})
+			default:
+				if len(made) == 0 {
+					emit(dif.Ins{Op: dif.StrAddr, Dst: d, Sym: consts[3]})
+					break
+				}
+				next--
+				return made[s.pick(len(made))]
+			}
+			return d
+		}
+		number := func() dif.Reg {
+			d := reg()
+			emit(dif.Ins{Op: dif.Imm, Dst: d, Imm: int64(s.pick(12)) - 4})
+			return d
+		}
+		var numbers []dif.Reg
+		emit(dif.Ins{Op: dif.TZero, Temp: 1, Size: 8})
+		for range 3 + s.pick(10) {
+			call := func(sub dif.Subr, str bool, args ...dif.Reg) {
+				in := dif.Ins{Op: dif.Call, Sym: int32(sub), Dst: reg(), Args: args}
+				if str {
+					in.Temp, in.Size = temp(), int32(size)
+					made = append(made, in.Dst)
+				} else {
+					numbers = append(numbers, in.Dst)
+				}
+				emit(in)
+			}
+			switch s.pick(20) {
+			case 0:
+				emit(dif.Ins{Op: dif.VarStr, Sym: vars[s.pick(3)], A: string_(), Size: int32(size)})
+			case 1:
+				n := number()
+				emit(dif.Ins{Op: dif.TStore, Temp: 1, A: n, Size: 8})
+				emit(dif.Ins{Op: dif.DynStr, Sym: dyn[s.pick(2)], A: string_(), Size: int32(size), Temp: 1})
+			case 2:
+				emit(dif.Ins{Op: dif.DynDel, Sym: dyn[s.pick(2)], Temp: 1})
+			case 3, 4:
+				call(dif.SStrcmp, false, string_(), string_())
+			case 5:
+				call(dif.SStrlen, false, string_())
+			case 6, 7:
+				call(dif.SStrjoin, true, string_(), string_())
+			case 8:
+				if s.pick(2) == 0 {
+					call(dif.SSubstr, true, string_(), number(), number())
+				} else {
+					call(dif.SSubstr, true, string_(), number())
+				}
+			case 9:
+				call(dif.SIndex, false, string_(), string_())
+			case 10:
+				call(dif.SRindex, false, string_(), string_(), number())
+			case 11:
+				call(dif.SBasename, true, string_())
+			case 12:
+				call(dif.SDirname, true, string_())
+			case 13:
+				call(dif.SCleanpath, true, string_())
+			case 14:
+				call(dif.SLltostr, true, number())
+			case 15:
+				call(dif.SStrtoll, false, string_())
+			case 16:
+				call([]dif.Subr{dif.SToLower, dif.SToUpper}[s.pick(2)], true, string_())
+			case 17:
+				call(dif.SStrtok, true, string_(), string_())
+			case 18:
+				call([]dif.Subr{dif.SStrchr, dif.SStrrchr}[s.pick(2)], true, string_(), numbers0(&code, reg, int64("lhz:"[s.pick(4)])))
+			case 19:
+				emit(dif.Ins{Op: dif.TStr, Temp: 2, A: string_(), Size: int32(size), Pad: true})
+				emit(dif.Ins{Op: dif.AggUpdate, Sym: form, Temp: 2})
+			}
+		}
+		emit(dif.Ins{Op: dif.TStr, Temp: 2, A: string_(), Size: int32(size), Pad: true})
+		a := reg()
+		emit(dif.Ins{Op: dif.TempAddr, Temp: 2, Dst: a})
+		rec := p.record(align(size, 8) + 8*len(numbers))
+		emit(dif.Ins{Op: dif.RecBegin, Sym: rec})
+		for i, n := range numbers {
+			emit(dif.Ins{Op: dif.RecStore, A: n, Size: 8, Imm: int64(8 * i), Sym: rec})
+		}
+		emit(dif.Ins{Op: dif.RecMem, A: a, Size: int32(size), Imm: int64(8 * len(numbers)), Sym: rec})
+		emit(dif.Ins{Op: dif.RecCommit, Sym: rec})
+		out = append(out, p.clause(temps, code...))
+	}
+	return out
+}
+
+// numbers0 adds a constant.
+func numbers0(code *[]dif.Ins, reg func() dif.Reg, v int64) dif.Reg {
+	d := reg()
+	*code = append(*code, dif.Ins{Op: dif.Imm, Dst: d, Imm: v})
+	return d
+}
+
+func TestStringAgreement(t *testing.T) {
+	n := 60
+	if os.Getenv("GODTRACE_LONG") != "" {
+		n = 2000
+	}
+	for seed := range n {
+		p := newProg()
+		cls := stringClauses(randSource{rand.New(rand.NewPCG(uint64(seed), 7))}, p)
+		agree(t, p.begin(cls...), 2)
+		if t.Failed() {
+			t.Fatalf("seed %d", seed)
+		}
+	}
+}

@@ -137,7 +137,7 @@ func (s *Set) Next(cpu int) []byte {
 			return nil
 		}
 		n := int64(w & 0xfff8)
-		if n < dif.HdrSize {
+		if n < dif.HdrSize || n > s.geo.Slack {
 			return nil // never written by our programs
 		}
 		s.pos[cpu] = pos + uint64(n)
