@@ -28,7 +28,7 @@ var (
 )
 
 // hostOnly are tests that look at the source tree and need the go command or clang.
-var hostOnly = []string{"TestLanguageHalfIsPure"}
+var hostOnly = []string{"TestLanguageHalfIsPure", "TestReproducible"}
 
 // packageTimeout is for the tests of one package in one guest. Emulation is
 // ten times slower than hardware; tests ask testkernel.InVM and count less far.
