@@ -10,7 +10,6 @@ import (
 	"godtrace/internal/check"
 	"godtrace/internal/compile"
 	"godtrace/internal/dif"
-	"godtrace/internal/dlib"
 	"godtrace/internal/probe"
 	"godtrace/internal/syntax"
 )
@@ -52,6 +51,9 @@ type CompileError struct {
 	Tag  string // D_…
 	Msg  string
 	Hint string // what to do; may be ""
+	// File is set where the error is not in the program itself but in a
+	// library or in a file that it includes.
+	File string
 	// Region is the part of a clause the error is in, "action list" or
 	// "predicate"; "" elsewhere.
 	Region string
@@ -67,6 +69,8 @@ func (e *CompileError) Error() string {
 		fmt.Fprintf(&b, "[%s] ", e.Tag)
 	}
 	switch {
+	case e.File != "":
+		fmt.Fprintf(&b, "\"%s\", line %d: ", e.File, e.Line)
 	case e.script && e.Line > 0:
 		fmt.Fprintf(&b, "line %d: ", e.Line)
 	case !e.script && e.Region != "":
@@ -86,6 +90,7 @@ func (s *Session) Compile(src string, o CompileOptions) (*Program, error) {
 		delete(s.env.macros, strconv.Itoa(i))
 	}
 	s.nargs = len(o.Args)
+	s.source = o.File
 	if s.opts.flag("cpp") {
 		out, err := s.preprocess(src, o)
 		if err != nil {
@@ -109,6 +114,9 @@ func (s *Session) Compile(src string, o CompileOptions) (*Program, error) {
 		opts.Args = o.Args[1:]
 	}
 	s.check.SetOptions(opts)
+	if err := s.loadLibraries(); err != nil {
+		return nil, s.compileError(err, o.File != "")
+	}
 	checked, err := s.check.File(file)
 	if err != nil {
 		return nil, s.compileError(err, o.File != "")
@@ -146,7 +154,11 @@ func (s *Session) CompileFile(name string, args []string) (*Program, error) {
 
 func (s *Session) compileError(err error, script bool) error {
 	if e, ok := errors.AsType[*syntax.Error](err); ok {
-		return &CompileError{Line: e.Pos.Line, Tag: e.Tag, Msg: e.Msg, Hint: e.Hint,
+		file := e.Pos.File
+		if file == s.source {
+			file = ""
+		}
+		return &CompileError{File: file, Line: e.Pos.Line, Tag: e.Tag, Msg: e.Msg, Hint: e.Hint,
 			Region: e.Region, tags: s.opts.flag("errtags"), script: script}
 	}
 	return err
@@ -167,7 +179,7 @@ func (s *Session) checkOptions() check.Options {
 		ArgRef:      s.opts.flag("argref"),
 		NoLibs:      s.opts.flag("nolibs"),
 		KDefs:       s.opts.flag("kdefs"),
-		Library:     dlib.Lookup,
+		Library:     s.library,
 		SetOption: func(name, value string) error {
 			return s.opts.set(name, value, compileTime)
 		},

@@ -33,6 +33,12 @@ func (s *Session) preprocess(src string, o CompileOptions) (string, error) {
 		opts.Conform = m[0]
 	}
 	opts.Defs = append(opts.Defs, cpp.Def{Text: "__GODTRACE"}, cpp.Def{Text: unameMacro()})
+	if s.ILP32 {
+		for _, name := range []string{"__LP64__", "_LP64", "__amd64", "__amd64__", "__x86_64", "__x86_64__"} {
+			opts.Defs = append(opts.Defs, cpp.Def{Text: name, Undef: true})
+		}
+		opts.Defs = append(opts.Defs, cpp.Def{Text: "_ILP32"}, cpp.Def{Text: "__i386"})
+	}
 	for _, d := range s.opts.str["define"] {
 		opts.Defs = append(opts.Defs, cpp.Def{Text: d})
 	}
@@ -47,12 +53,11 @@ func (s *Session) preprocess(src string, o CompileOptions) (string, error) {
 	opts.Warn = func(e *cpp.Error) { fmt.Fprintln(os.Stderr, e) }
 	out, err := cpp.Process(o.File, []byte(src), opts)
 	if e, ok := errors.AsType[*cpp.Error](err); ok {
-		msg := e.Msg
-		if e.File != "" && e.File != o.File {
-			msg = fmt.Sprintf("%q, line %d: %s", e.File, e.Line, e.Msg)
-			return "", &CompileError{Msg: msg, script: true}
+		ce := &CompileError{File: e.File, Line: e.Line, Msg: e.Msg, script: o.File != ""}
+		if e.File == o.File {
+			ce.File = ""
 		}
-		return "", &CompileError{Line: e.Line, Msg: msg, script: o.File != ""}
+		return "", ce
 	}
 	return string(out), err
 }
@@ -97,6 +102,7 @@ func (s *Session) runCPP(path, src string, o CompileOptions) (string, error) {
 		args = append(args, "-H")
 	}
 	cmd := exec.Command(path, append(args, "-")...)
+	cmd.Args[0] = filepath.Base(path)
 	cmd.Stdin = strings.NewReader(src)
 	cmd.Stderr = os.Stderr
 	var out bytes.Buffer

@@ -231,7 +231,7 @@ func (c *Checker) File(f *syntax.File) (prog *Program, err error) {
 		fail(p.pos, "D_PRAGMA_UNUSED", "unused #pragma %s", p.name)
 	}
 	if len(c.opts.Args) > 0 && !c.opts.ArgRef {
-		for i, a := range c.opts.Args {
+		for i, a := range slices.Backward(c.opts.Args) {
 			if n := fmt.Sprint(i + 1); !c.file.macros[n] && !mentionsMacro(f, n) {
 				fail(syntax.Pos{File: f.Name}, "D_MACRO_UNUSED", "extraneous argument '%s' ($%s is not referenced)", a, n)
 			}

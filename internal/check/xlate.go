@@ -566,15 +566,25 @@ func sameType(a, b types.Type) bool {
 	return types.Identical(a, b)
 }
 
+// Load loads the D library of that file name.
+func (c *Checker) Load(file string) (err error) {
+	defer catch(&err)
+	c.loadLibrary("file", file)
+	return nil
+}
+
 // loadLibrary loads the D library that defines a name. It reports whether
-// anything was loaded.
+// anything was loaded or, for a file, is there.
 func (c *Checker) loadLibrary(kind, name string) bool {
 	if c.opts.Library == nil || c.opts.NoLibs {
 		return false
 	}
 	file, text, ok := c.opts.Library(kind, name)
-	if !ok || c.loaded[file] {
+	if !ok {
 		return false
+	}
+	if c.loaded[file] {
+		return kind == "file"
 	}
 	c.loaded[file] = true
 	f, err := syntax.Parse(file, text, syntax.Options{AllowEmpty: true, IsType: c.IsType})

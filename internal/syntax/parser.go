@@ -310,10 +310,13 @@ func (p *parser) probeDesc() *ProbeDesc {
 	}
 	p.fits(Desc)
 	last := 3 - int(p.opts.Spec) // index into parts of the rightmost one
-	if p.opts.Spec >= SpecID {
-		inval("Invalid argument")
+	if p.opts.Spec == SpecID {
+		last = 3 // what is no number is a name, as DTrace has it
 	}
 	words := strings.Split(p.text, ":")
+	if len(words) == last+2 && words[0] == "" {
+		words = words[1:] // a part too many, but empty
+	}
 	d.Colons = len(words) - 1
 	if d.Colons > last {
 		inval("Overspecified probe description")
