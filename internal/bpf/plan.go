@@ -418,6 +418,7 @@ func (p *plan) scan() error {
 	p.strOff = make([]int, len(p.obj.Strings))
 	for i, s := range p.obj.Strings {
 		p.strOff[i] = len(p.roData)
+		s = s[:min(len(s), p.strSize()-1)] // what any use would read
 		p.roData = append(p.roData, s...)
 		p.roData = append(p.roData, make([]byte, 8-len(s)%8)...)
 	}

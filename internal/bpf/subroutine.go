@@ -263,7 +263,7 @@ func (f *fn) strBuf(r reg) { f.c.addr(r, f.machine(pScratch, r), f.p.bufOff) }
 func (f *fn) strlen(in *dif.Ins, s dif.Reg) {
 	c := f.c
 	if text, ok := f.constString(s); ok {
-		c.imm(r0, int64(len(text)))
+		c.imm(r0, int64(min(len(text), f.p.strSize()-1)))
 		c.opaque(r0)
 		f.put(in.Dst, r0)
 		return
@@ -295,7 +295,8 @@ func (f *fn) strcmp(in *dif.Ins, a, b dif.Reg) {
 		f.strcmpLoop(in, a, b)
 		return
 	}
-	n := min(len(text)+1, f.p.strSize())
+	text = text[:min(len(text), f.p.strSize()-1)]
+	n := len(text) + 1
 	base, off := r1, 0
 	if f.own(a, n) {
 		base, off = f.ownBytes(a)
