@@ -84,7 +84,7 @@ func unameMacro() string {
 
 // runCPP runs a preprocessor of the system.
 func (s *Session) runCPP(path, src string, o CompileOptions) (string, error) {
-	args := strings.Fields(strings.Join(s.opts.str["cppargs"], " "))
+	var args []string
 	for _, d := range []string{
 		"__unix", "__linux", "__SVR4", "__GODTRACE", "__SUNW_D", fmt.Sprintf("__SUNW_D_VERSION=0x%08x", dVersion), unameMacro(),
 	} {
@@ -101,6 +101,7 @@ func (s *Session) runCPP(path, src string, o CompileOptions) (string, error) {
 	if s.opts.flag("cpphdrs") {
 		args = append(args, "-H")
 	}
+	args = append(args, strings.Fields(strings.Join(s.opts.str["cppargs"], " "))...)
 	cmd := exec.Command(path, append(args, "-")...)
 	cmd.Args[0] = filepath.Base(path)
 	cmd.Stdin = strings.NewReader(src)

@@ -118,6 +118,11 @@ func (s *Session) enable(r *running) error {
 		e.Probe.NoArgs = !slices.ContainsFunc(e.Clauses, readsArgs)
 	}
 	r.obj = comp.Object()
+	for _, rec := range r.obj.Records {
+		if int64(dif.HdrSize+rec.Size) > s.opts.get("bufsize") {
+			return errors.New("Enabling exceeds size of buffer")
+		}
+	}
 	// Enablings are numbered in the order of the programs: clause by clause.
 	epid := 1
 	for _, e := range r.enabled {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // Unset is the value of an option that was never set.
@@ -57,11 +58,11 @@ var optionDefs = map[string]optionDef{
 	"nspec":         {runTime, parseInt, 1},
 	"strsize":       {runTime, parseSize, 256},
 	"scratchsize":   {runTime, parseSize, 256},
-	"stackframes":   {runTime, parseInt, 20},
-	"ustackframes":  {runTime, parseInt, 100},
-	"jstackframes":  {runTime, parseInt, 50},
+	"stackframes":   {runTime, parseFrames, 20},
+	"ustackframes":  {runTime, parseFrames, 100},
+	"jstackframes":  {runTime, parseFrames, 50},
 	"jstackstrsize": {runTime, parseSize, 512},
-	"maxframes":     {runTime, parseInt, 127},
+	"maxframes":     {runTime, parseFrames, 127},
 	"cpu":           {runTime, parseCPU, Unset},
 	"maxprobes":     {runTime, parseInt, Unset},
 	"statusrate":    {runTime, parseRate, 1e9},
@@ -260,6 +261,25 @@ func parseInt(s string) (int64, bool) {
 	n, err := strconv.ParseInt(s, 0, 64)
 	return n, err == nil
 }
+
+// parseFrames reads the depth of a stack, up to what the kernel walks.
+func parseFrames(s string) (int64, bool) {
+	n, ok := parseInt(s)
+	return n, ok && n >= 0 && n <= maxStack()
+}
+
+// maxStack is the sysctl kernel.perf_event_max_stack.
+var maxStack = sync.OnceValue(func() int64 {
+	b, err := os.ReadFile("/proc/sys/kernel/perf_event_max_stack")
+	if err != nil {
+		return 127
+	}
+	n, err := strconv.ParseInt(strings.TrimSpace(string(b)), 10, 32)
+	if err != nil {
+		return 127
+	}
+	return n
+})
 
 // parseFlag reads a switch: nothing at all means on.
 func parseFlag(s string) (int64, bool) {

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -84,6 +85,7 @@ func failed(what string, err error) error {
 // dtraceMain is the front end dtrace.
 func dtraceMain(argv []string, io stdio) int {
 	d := &dtrace{io: io, out: io.out}
+	_, d.testing = os.LookupEnv("_DTRACE_TESTING")
 	if len(argv) == 1 {
 		return usage(io.err)
 	}
@@ -115,7 +117,7 @@ func dtraceMain(argv []string, io stdio) int {
 		f = &fatal{msg: strerror(err), hint: godtrace.Hint(err), status: exitError}
 	}
 	d.message("%s", f.msg)
-	if f.hint != "" {
+	if f.hint != "" && !d.testing {
 		d.message("hint: %s", f.hint)
 	}
 	return f.status
@@ -261,6 +263,10 @@ func (d *dtrace) options() error {
 			d.discard = true
 		case 'o':
 			d.ofile = w.arg
+		case '3':
+			d.s.ILP32 = true
+		case '6':
+			d.s.ILP32 = false
 		case 'S':
 			d.s.Listing = d.io.err
 		case 'x':
@@ -284,7 +290,7 @@ func (d *dtrace) options() error {
 			return err
 		}
 	}
-	if _, d.testing = os.LookupEnv("_DTRACE_TESTING"); d.testing {
+	if d.testing {
 		d.s.Testing = true
 		if err := d.s.SetOption("quietresize", ""); err != nil {
 			return failed("cannot set quietresize for testing", err)
@@ -292,7 +298,7 @@ func (d *dtrace) options() error {
 	}
 	if os.Getenv("DTRACE_DEBUG") != "" || d.flag("debug") {
 		d.s.Debug = func(format string, args ...any) {
-			fmt.Fprintf(d.io.err, "dtrace DEBUG: "+format+"\n", args...)
+			fmt.Fprintf(d.io.err, "libdtrace DEBUG %d: "+format+"\n", append([]any{time.Now().Unix()}, args...)...)
 		}
 	}
 	if d.flag("disasm") {
@@ -315,11 +321,21 @@ func (d *dtrace) processes() error {
 				return fatalf("invalid pid: %s", w.arg)
 			}
 			if err := d.s.Grab(int(pid)); err != nil {
-				return err
+				return grabError(err)
 			}
 		}
 	}
 	return nil
+}
+
+// grabError has the words of dtrace(1), which do not say which process, and
+// ours as a hint.
+func grabError(err error) error {
+	errno, ok := errors.AsType[syscall.Errno](err)
+	if !ok {
+		return err
+	}
+	return &fatal{msg: strerror(errno), hint: err.Error(), status: exitError}
 }
 
 // compile makes a program of a request.
