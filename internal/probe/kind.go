@@ -28,7 +28,8 @@ const (
 	KindUretprobe
 	// KindKprobe: kprobe, kprobe.multi: pt_regs; arg0… by the kernel's ABI.
 	KindKprobe
-	// KindKretprobe: arg1 = return value.
+	// KindKretprobe: arg1 = return value; with Conds the programs sit on return
+	// instructions and arg0 = offset.
 	KindKretprobe
 	// KindFentry, KindFexit: ctx words are the arguments, and for fexit the
 	// return value after them.
@@ -63,7 +64,7 @@ type Group struct {
 	// AttachType is the expected attach type of the load where a kind has
 	// several: BPF_TRACE_KPROBE_MULTI and the like. 0: the plain one (perf event).
 	AttachType uint32
-	// Conds says that the cookies of KindUretprobe carry the condition under
+	// Conds says that the cookies of KindUretprobe and KindKretprobe carry the condition under
 	// which the site's jump leaves the function; see Cond.
 	Conds bool
 	// Void marks a function without a return value: a KindFexit program has no
@@ -75,7 +76,7 @@ type Group struct {
 // program will be attached to perf events.
 const AttachPlain = 1<<32 - 1
 
-// Cookies of KindUretprobe groups with Conds: bits 0 to 19 the key, 20 to 31 a
+// Cookies of groups with Conds: bits 0 to 19 the key, 20 to 31 a
 // Cond, 32 to 63 the offset of the site in its function.
 const (
 	CondShift = 20

@@ -136,6 +136,7 @@ func (*Kinst) Groups(enabled []*probe.Probe) ([]*Attachment, error) {
 // told in the notes.
 func returnGroups(prs []*probe.Probe) ([]*Attachment, error) {
 	a := &Attachment{Group: indexGroup(probe.KindKretprobe, "fbt_ret_insn", prs)}
+	a.Group.Conds = true
 	var ts []target
 	for i, pr := range prs {
 		fn := pr.Site.(fbtSite).fn
@@ -156,7 +157,11 @@ func returnGroups(prs []*probe.Probe) ([]*Attachment, error) {
 				switch x.Kind {
 				case insn.ExitRet, insn.ExitThunk:
 					// The high half of the cookie is arg0 of the firing.
-					ts = append(ts, target{pr, f.name, x.Addr, uint64(x.Off)<<32 | uint64(i)})
+					cookie := uint64(x.Off)<<32 | uint64(i)
+					if cc, ok := x.Cond(); ok {
+						cookie |= uint64(probe.CondOf(cc)) << probe.CondShift
+					}
+					ts = append(ts, target{pr, f.name, x.Addr, cookie})
 				default:
 					a.Notes = append(a.Notes, fmt.Sprintf("%s: %s at +0x%x: returns by way of it do not fire", pr.Desc, x.Kind, x.Off))
 				}
