@@ -895,7 +895,11 @@ func (f *fn) storeIns(in *dif.Ins) {
 	}
 	f.addrTo(r1, in.A, in.Imm)
 	f.allocOffset(r1, r2)
-	c.jmpImm(jGT, r1, int32(f.p.allocSize-n), bad)
+	c.jmpImm(jGT, r1, int32(f.p.allocSize-n), bad) // for the verifier
+	s := f.machine(pScratch, r3)
+	c.load(8, r3, s, scrAlloc)
+	c.addr(r2, r1, n)
+	c.jmpReg(jGT, r2, r3, bad)
 	c.addr(r2, f.machine(pScratch, r2), f.p.allocOff)
 	c.alu(opAdd, r2, r1)
 	f.c.store(n, r2, 0, f.get(in.B, r3))
@@ -907,6 +911,12 @@ func (f *fn) allocOffset(r, tmp reg) {
 	f.c.addr(tmp, f.machine(pScratch, tmp), f.p.allocOff)
 	f.c.opaque(tmp)
 	f.c.alu(opSub, r, tmp)
+	// By way of memory: following a bound of the difference back to the two
+	// addresses, the verifier gives up and takes every number for precise;
+	// that of Linux 6.18 then trips over its own feet (EFAULT).
+	s := f.machine(pScratch, tmp)
+	f.c.store(8, s, scrTmp, r)
+	f.c.load(8, r, s, scrTmp)
 }
 
 // constString is the text of a register that is the address of a constant.

@@ -47,7 +47,8 @@ const (
 	scrBusy  = 0  // u64: taken
 	scrArgs  = 8  // six u64: arg0… of ERROR
 	scrAlloc = 56 // u64: bytes alloca'd
-	scrThis  = 64
+	scrTmp   = 64 // u64: a number the verifier is to forget the origin of
+	scrThis  = 72
 )
 
 // levels is how deep firings may nest on a CPU before they are dropped: task,
