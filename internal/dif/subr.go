@@ -48,7 +48,7 @@ func (x *exec) scratch(n int64) uint64 {
 		bad(FltNoScratch, 0)
 	}
 	x.m.scratch -= int(n+7) &^ 7
-	return x.m.alloc(int(n), true, false)
+	return x.m.alloc(int(n+7)&^7, true, false)
 }
 
 func (x *exec) subr(i *Ins, s Subr, a []int64) int64 {
@@ -189,33 +189,29 @@ func (m *Machine) speculation() int64 {
 	return 0
 }
 
-// strtok keeps what is left of its string for the rest of the firing, as if
-// in a clause-local variable. Without a token left the result is NULL.
+// strtok keeps what is left of its string, from the end of the last token on,
+// for the rest of the firing, as if in a clause-local variable. Without a token
+// left the result is NULL; without a string at all it faults.
 func (x *exec) strtok(i *Ins, addr int64, sep string) int64 {
 	m := x.m
 	if addr != 0 {
 		m.strtok, m.tokOK = x.s(addr), true
 	}
 	if !m.tokOK {
-		return 0
+		bad(FltBadAddr, 0)
 	}
 	inSep := func(c byte) bool { return strings.IndexByte(sep, c) >= 0 }
 	s := m.strtok
 	for s != "" && inSep(s[0]) {
 		s = s[1:]
 	}
-	if s == "" {
-		m.tokOK = false
-		return 0
-	}
 	n := 0
 	for n < len(s) && !inSep(s[n]) {
 		n++
 	}
-	if n == len(s) {
-		m.tokOK = false
-	} else {
-		m.strtok = s[n+1:]
+	m.strtok = s[n:]
+	if n == 0 {
+		return 0
 	}
 	return x.ret(i, s[:n])
 }
