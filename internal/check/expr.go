@@ -905,8 +905,13 @@ func (c *Checker) assign(x *syntax.Assign) val {
 	if t := l.typ(); types.IsArray(t) || types.IsFunc(t) {
 		fail(pos, "D_OP_ARRFUN", "operator = may not be applied to operand of type \"%s\"", typeName(t))
 	}
-	// 0 frees a string variable.
-	if r.x == nil || !argCompat(r, l.typ()) && !(types.IsString(l.typ()) && r.isZero()) {
+	// 0 frees a variable, whatever its type.
+	if r.x != nil && r.isZero() && (types.IsString(l.typ()) || types.IsStructOrUnion(l.typ())) {
+		c.writable(pos, l, "=")
+		c.wrote(l)
+		return value(&Assign{E: E{l.typ(), pos}, Op: syntax.Assign_, LHS: l.x, RHS: r.x})
+	}
+	if r.x == nil || !argCompat(r, l.typ()) {
 		incompat(pos, l, syntax.Assign_, r)
 	}
 	c.writable(pos, l, "=")
@@ -1725,8 +1730,11 @@ func (c *Checker) readAll(args []syntax.Expr) []val {
 	return out
 }
 
-// numRegs is the number of words of struct pt_regs.
+// numRegs is the number of words of struct pt_regs; the registers after them
+// lie in the thread.
 const numRegs = 21
+
+var threadRegs = [...]string{"ds", "es", "fsindex", "gsindex", "trap_nr"}
 
 // regsElement is uregs[n].
 func (c *Checker) regsElement(pos syntax.Pos, id *ident, args []syntax.Expr) val {
@@ -1738,13 +1746,31 @@ func (c *Checker) regsElement(pos syntax.Pos, id *ident, args []syntax.Expr) val
 	b := &Builtin{E: E{types.TUint64, pos}, ID: dif.BuiltinID(id.id), Name: id.name}
 	if k, ok := v.constant(); ok {
 		b.N = int(k.Value)
-		if k.Value >= numRegs {
+		if k.Value >= numRegs+int64(len(threadRegs)) {
 			fail(pos, "D_UNKNOWN", "%s[]: index out of bounds (%d)", id.name, k.Value)
+		}
+		if k.Value >= numRegs {
+			return value(conv(c.threadReg(pos, threadRegs[k.Value-numRegs]), types.TUint64))
 		}
 	} else {
 		b.Index = conv(v.x, types.TLong)
 	}
 	return value(b)
+}
+
+// threadReg is a member of the current task's thread_struct; 0 where the kernel
+// has none of that name.
+func (c *Checker) threadReg(pos syntax.Pos, name string) Expr {
+	task := c.builtinValue(pos, identTable()["curthread"])
+	off, f, ok := types.FindMember(c.withComplete(types.Elem(task.typ())), "thread")
+	if ok {
+		var in types.Field
+		var inner int64
+		if inner, in, ok = types.FindMember(f.Type, name); ok {
+			return c.mem(pos, task.x, (off+inner)/8, in.Type, false).x
+		}
+	}
+	return &Const{E{types.TUint64, pos}, 0}
 }
 
 // oneIndex types the single index of a built-in array: an integer constant.

@@ -2,6 +2,7 @@
 
 typedef uint32_t ipaddr_t;
 typedef int netstackid_t;
+typedef struct in6_addr in6_addr_t;
 
 inline int AF_UNSPEC = 0;
 inline int AF_UNIX = 1;
@@ -412,6 +413,11 @@ translator udpsinfo_t < struct udp_sock *U > {
 	udps_laddr = (xlate <udpsinfo_t> ((struct sock *)U)).udps_laddr;
 	udps_raddr = (xlate <udpsinfo_t> ((struct sock *)U)).udps_raddr;
 };
+
+/* Hardware types of link_ntop(). */
+inline int ARPHRD_ETHER = 1;
+inline int ARPHRD_INFINIBAND = 32;
+inline int ARPHRD_LOOPBACK = 772;
 
 /* Link types of pcap(). */
 inline int PCAP_NULL = 0;

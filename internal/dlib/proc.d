@@ -80,6 +80,8 @@ translator lwpsinfo_t < struct task_struct *T > {
 	pr_flag = T->flags & 0x00200000 ? 0x1000 /* PR_ISSYS */ : 0;
 	pr_lwpid = T->pid;
 	pr_addr = (uintptr_t)T;
+	pr_wchan = 0;
+	pr_stype = 0;
 	pr_state = T->exit_state & 0x30 ? 3 : T->__state & 0x0c ? 4 : T->__state ? 1 : T->on_cpu ? 6 : 2;
 	pr_state = T->exit_state & 0x30 ? 3 : T->state & 0x0c ? 4 : T->state ? 1 : T->on_cpu ? 6 : 2;
 	pr_sname = T->exit_state & 0x30 ? 'Z' : T->__state & 0x0c ? 'T' : T->__state ? 'S' : T->on_cpu ? 'O' : 'R';
@@ -88,6 +90,7 @@ translator lwpsinfo_t < struct task_struct *T > {
 	pr_syscall = T == curthread ? uregs[15] : -1;
 	pr_oldpri = T->normal_prio;
 	pr_pri = T->prio;
+	pr_pctcpu = 0;
 	pr_start = xlate <timestruc_t> ((uint64_t)T->start_boottime);
 	pr_start = xlate <timestruc_t> ((uint64_t)T->real_start_time);
 	pr_time = xlate <timestruc_t> ((uint64_t)(T->utime + T->stime));
@@ -98,6 +101,7 @@ translator lwpsinfo_t < struct task_struct *T > {
 	pr_onpro = T->cpu;
 	pr_onpro = T->wake_cpu;
 	pr_bindpro = T->nr_cpus_allowed == 1 ? T->wake_cpu : -1;
+	pr_bindpset = -1;
 	pr_lgrp = 0;
 };
 
@@ -163,6 +167,10 @@ translator psinfo_t < struct task_struct *T > {
 	pr_fname = T->comm;
 	pr_psargs = T == curthread ? execargs : stringof(T->comm);
 	pr_wstat = T->exit_code;
+	pr_pctcpu = 0;
+	pr_pctmem = 0;
+	pr_nzomb = 0;
+	pr_argc = 0;
 	pr_argv = T->mm != NULL ? T->mm->arg_start : 0;
 	pr_envp = T->mm != NULL ? T->mm->env_start : 0;
 	pr_dmodel = T->thread_info.flags & (1 << 29) ? 1 : 2;

@@ -1,6 +1,6 @@
 /*
- * Indexes of uregs[] and regs[] on x86-64: the words of struct pt_regs. The
- * names of 32-bit registers mean the 64-bit ones they are halves of.
+ * Indexes of uregs[] and regs[] on x86-64: the words of struct pt_regs, and
+ * behind them what the thread keeps. The names of 32-bit registers mean the 64-bit ones they are halves of.
  */
 
 inline int R_R15 = 0;
@@ -24,6 +24,10 @@ inline int R_CS = 17;
 inline int R_RFL = 18;
 inline int R_RSP = 19;
 inline int R_SS = 20;
+inline int R_DS = 21;
+inline int R_ES = 22;
+inline int R_FS = 23;
+inline int R_GS = 24;
 
 inline int R_EAX = 10;
 inline int R_EBX = 5;
@@ -38,11 +42,11 @@ inline int R_UESP = 19;
 inline int R_EFL = 18;
 inline int R_EFLAGS = 18;
 inline int R_RFLAGS = 18;
-inline int R_TRAPNO = 15;
+inline int R_TRAPNO = 25;
 inline int R_ERR = 15;
 inline int R_PC = 16;
 inline int R_SP = 19;
 inline int R_PS = 18;
 inline int R_FP = 4;
 inline int R_R0 = 10;
-inline int R_R1 = 12;
+inline int R_R1 = 5;

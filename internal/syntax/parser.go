@@ -698,10 +698,8 @@ func (p *parser) primary() Expr {
 			p.grow(0)
 			return x
 		case "return": // the action of DTrace on Linux; C's statement is none of D's
-			if s := p.peek(); s.tok == LParen {
-				p.next()
-				return newName(pos, "return")
-			}
+			p.next()
+			return newName(pos, "return")
 		}
 	}
 	panic(p.near())
