@@ -133,7 +133,7 @@ func Grab(pid int) (*Target, error) {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
 		if err == unix.ESRCH || err == unix.EINVAL {
-			return nil, fmt.Errorf("failed to grab pid %d: no such process", pid)
+			return nil, fmt.Errorf("failed to grab pid %d: %w", pid, unix.ESRCH)
 		}
 		return nil, fmt.Errorf("failed to grab pid %d: %w", pid, err)
 	}
