@@ -53,14 +53,27 @@ func (s *Session) preprocess(src string, o CompileOptions) (string, error) {
 	opts.Warn = func(e *cpp.Error) { fmt.Fprintln(os.Stderr, e) }
 	out, err := cpp.Process(o.File, []byte(src), opts)
 	if e, ok := errors.AsType[*cpp.Error](err); ok {
-		ce := &CompileError{File: e.File, Line: e.Line, Msg: e.Msg, script: o.File != ""}
-		if e.File == o.File {
-			ce.File = ""
-		}
-		return "", ce
+		return "", cppError(e, o.File)
 	}
 	return string(out), err
 }
+
+// cppError says on standard error what a preprocessor run by dtrace(1) would,
+// and returns what dtrace(1) says then. The preprocessor reads the program
+// itself from its standard input.
+func cppError(e *cpp.Error, program string) error {
+	file, severity, end := e.File, "error", ""
+	if file == program {
+		file = "/dev/stdin"
+	}
+	if strings.HasSuffix(e.Msg, ": No such file or directory") {
+		severity, end = "fatal error", "compilation terminated.\n"
+	}
+	fmt.Fprintf(os.Stderr, "%s:%d: %s: %s\n%s", file, e.Line, severity, e.Msg, end)
+	return errPreprocessor
+}
+
+var errPreprocessor = errors.New("Preprocessor failed to process input program")
 
 // dVersion is D's version as programs see it: major<<24 | minor<<12 | micro.
 const dVersion = 2 << 24
@@ -110,7 +123,7 @@ func (s *Session) runCPP(path, src string, o CompileOptions) (string, error) {
 	cmd.Stdout = &out
 	if err := cmd.Run(); err != nil {
 		if _, ok := errors.AsType[*exec.ExitError](err); ok {
-			return "", errors.New("Preprocessor failed to process input program")
+			return "", errPreprocessor
 		}
 		return "", fmt.Errorf("Failed to exec preprocessor: %w", err)
 	}

@@ -43,8 +43,35 @@ func (s *Session) loadLibraries() error {
 		}
 	}
 	for _, name := range names {
+		if err := s.libraryDepends(name); err != nil {
+			return err
+		}
+	}
+	for _, name := range names {
 		if err := s.check.Load(name); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// libraryDepends checks that the libraries a library wants are there: that is
+// an error, whereas wanting a provider or a module that is not there is not.
+func (s *Session) libraryDepends(name string) error {
+	text, err := os.ReadFile(s.libs[name])
+	if err != nil {
+		return err
+	}
+	n := 0
+	for line := range strings.Lines(string(text)) {
+		n++
+		w := strings.Fields(line)
+		if len(w) != 5 || w[0] != "#pragma" || w[1] != "D" || w[2] != "depends_on" || w[3] != "library" {
+			continue
+		}
+		if _, _, ok := s.library("file", w[4]); !ok {
+			return &CompileError{File: s.libs[name], Line: n, Tag: "D_PRAGMA_DEPEND",
+				Msg: "program requires library " + w[4], tags: s.opts.flag("errtags")}
 		}
 	}
 	return nil

@@ -55,7 +55,7 @@ var optionDefs = map[string]optionDef{
 	"aggsize":       {runTime, parseSize, 4 << 20},
 	"dynvarsize":    {runTime, parseSize, 1 << 20},
 	"specsize":      {runTime, parseSize, 1 << 20},
-	"nspec":         {runTime, parseInt, 1},
+	"nspec":         {runTime, parseCount, 1},
 	"strsize":       {runTime, parseSize, 256},
 	"scratchsize":   {runTime, parseSize, 256},
 	"stackframes":   {runTime, parseFrames, 20},
@@ -122,7 +122,7 @@ var optionDefs = map[string]optionDef{
 	"errtags":      {compileTime, parseFlag, Unset},
 	"evaltime":     {compileTime, parseEvalTime, evalMain},
 	"incdir":       {compileTime, parseString, Unset},
-	"iregs":        {compileTime, parseInt, Unset},
+	"iregs":        {compileTime, parseRegs, Unset},
 	"kdefs":        {compileTime, parseFlag, Unset},
 	"knodefs":      {compileTime, parseFlag, Unset},
 	"late":         {compileTime, parseString, Unset},
@@ -195,6 +195,9 @@ func (o *options) set(name, value string, stage when) error {
 	if !ok {
 		return &OptionError{name, value, msgBadOptVal}
 	}
+	if name == "version" && v > dVersion {
+		return &OptionError{name, value, "Operation not supported"}
+	}
 	o.val[name] = v
 	o.str[name] = append(o.str[name], value)
 	return nil
@@ -260,6 +263,18 @@ func parseRate(s string) (int64, bool) {
 func parseInt(s string) (int64, bool) {
 	n, err := strconv.ParseInt(s, 0, 64)
 	return n, err == nil
+}
+
+// parseCount reads a number of things.
+func parseCount(s string) (int64, bool) {
+	n, ok := parseInt(s)
+	return n, ok && n >= 0
+}
+
+// parseRegs reads how many of DIF's 8 registers to use.
+func parseRegs(s string) (int64, bool) {
+	n, ok := parseInt(s)
+	return n, ok && n > 0 && n <= 8
 }
 
 // parseFrames reads the depth of a stack, up to what the kernel walks.

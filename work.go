@@ -87,6 +87,11 @@ func (s *Session) newConsumer(r *running) *consume.Consumer {
 	c.Testing = s.Testing
 	c.Resolve.Procs = s.procs
 	s.applyOutputOptions(c)
+	if s.opts.flag("aggpercpu") {
+		for _, t := range c.Tables {
+			t.CPUs = possibleCPUs()
+		}
+	}
 	if form := s.opts.get("oformat"); form > 0 {
 		c.Sink = c.NewSink(consume.Structured(form))
 	}

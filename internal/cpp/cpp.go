@@ -362,6 +362,9 @@ func (p *processor) run(f *file) {
 	}
 	if n := len(f.conds); n > 0 {
 		f.next = f.conds[n-1].line - f.delta
+		if f.conds[n-1].els {
+			p.fail("unterminated #else")
+		}
 		p.fail("unterminated #if")
 	}
 	p.cur = outer
