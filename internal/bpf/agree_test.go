@@ -13,6 +13,7 @@ import (
 
 	"godtrace/internal/agg"
 	"godtrace/internal/dif"
+	"godtrace/internal/testkernel"
 )
 
 // The interpreter and the programs must agree: random clauses are run by both.
@@ -257,6 +258,9 @@ func randomClauses(s source, p *prog) []*dif.Clause {
 
 func TestAgreement(t *testing.T) {
 	n := 150
+	if _, vm := testkernel.InVM(); vm {
+		n = 15
+	}
 	if os.Getenv("GODTRACE_LONG") != "" {
 		n = 5000
 	}
@@ -426,6 +430,9 @@ func numbers0(code *[]dif.Ins, reg func() dif.Reg, v int64) dif.Reg {
 
 func TestStringAgreement(t *testing.T) {
 	n := 60
+	if _, vm := testkernel.InVM(); vm {
+		n = 10
+	}
 	if os.Getenv("GODTRACE_LONG") != "" {
 		n = 1600
 	}

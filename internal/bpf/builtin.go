@@ -590,9 +590,9 @@ func (f *fn) strBuiltin(in *dif.Ins, ptr func(reg), mem func(tmp reg) (reg, int)
 	n := int(in.Size)
 	switch id := dif.BuiltinID(in.Sym); id {
 	case dif.BExecname:
-		if in.Pad && n > commLen {
+		if in.Pad { // the helper did not always zero what it leaves
 			b, off := mem(r1)
-			f.zero(b, off+commLen, n-commLen)
+			f.zero(b, off, n)
 		}
 		ptr(r1)
 		c.imm(r2, int64(min(n, commLen)))
