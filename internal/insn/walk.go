@@ -224,7 +224,7 @@ func (in Insn) Uprobe() Step {
 		return Refused
 	}
 	if in.Vex != NoVex {
-		if refusedOneByte(in.Op) {
+		if refusedOneByte(in.Op) || mistaken(in.Op) {
 			return Refused
 		}
 		return Stepped
@@ -253,6 +253,25 @@ func (in Insn) Uprobe() Step {
 		return Refused
 	}
 	return Stepped
+}
+
+// mistaken lists the opcodes of vector instructions that the kernel would
+// accept and then take for those of the one-byte map: it would emulate
+// vpbroadcastb as a conditional jump and vpor as a jump, and not set the
+// instruction pointer right behind vcmpps (arch/x86/kernel/uprobes.c looks at
+// the opcode byte alone). The program would go astray.
+func mistaken(op byte) bool {
+	switch {
+	case op&0xf0 == 0x70, op&0xf8 == 0x50: // jcc, push
+		return true
+	}
+	switch op {
+	case 0x90, 0xe8, 0xe9, 0xeb, // nop, call, jmp
+		0xc2, 0xc3, 0xca, 0xcb, 0xff, // ret, call and jmp through a pointer
+		0x9d: // popf
+		return true
+	}
+	return false
 }
 
 // refusedOneByte lists the opcodes of the one-byte map that 64-bit mode lacks
