@@ -95,6 +95,9 @@ type userFile struct {
 
 	funcs []function // by address
 	named map[string][]int
+
+	text   []byte // of all functions, once read
+	textAt uint64
 }
 
 // function is a symbol of a file, or one of several of the same name.
@@ -439,6 +442,9 @@ func (r *request) inFile(u *userFile, mod string) error {
 		}
 		return nil
 	}
+	if d.Func == "" || d.Func == "*" {
+		u.readText()
+	}
 	for i := range u.funcs {
 		f := &u.funcs[i]
 		// _init and _fini had wrong sizes once; DTrace wants them named.
@@ -561,13 +567,13 @@ func (r *request) address(m module) ([]*probe.Probe, error) {
 		return nil, err
 	}
 	value := want - m.bias
-	off, ok := u.obj.Offset(value)
-	if !ok {
+	if !u.obj.Executable(value) {
 		value = want
-		if off, ok = u.obj.Offset(value); !ok {
-			return nil, procError("D_PROC_OFF", "address 0x%x outside of '%s'", want, m.name)
+		if !u.obj.Executable(value) {
+			return nil, procError("D_PROC_OFF", "address 0x%x outside of the text of '%s'", want, m.name)
 		}
 	}
+	off, _ := u.obj.Offset(value)
 	step := insn.Stepped
 	if s, ok := u.obj.Lookup(value); ok && s.Func() && s.Size > 0 {
 		code, err := u.code(symbol.Func{Symbol: s})
@@ -602,18 +608,10 @@ func (r *request) add(u *userFile, mod, fn, name string, ret bool, at []exit) {
 		pr = &probe.Probe{ID: userID(len(p.order)), Desc: d, Attr: pidAttr, Site: &pidSite{pid: r.pid, ret: ret}}
 		p.byName[d] = pr
 		p.order = append(p.order, pr)
-		r.out = append(r.out, pr)
-		if r.had == nil {
-			r.had = map[*probe.Probe]bool{}
-		}
-		r.had[pr] = true
+		r.take(pr)
 	} else if !r.had[pr] {
-		if r.had == nil {
-			r.had = map[*probe.Probe]bool{}
-		}
-		r.had[pr] = true
 		r.n++
-		r.out = append(r.out, pr)
+		r.take(pr)
 	}
 	s := pr.Site.(*pidSite)
 	for _, e := range at {
@@ -622,6 +620,14 @@ func (r *request) add(u *userFile, mod, fn, name string, ret bool, at []exit) {
 			s.places = append(s.places, place{file: u, exit: e})
 		}
 	}
+}
+
+func (r *request) take(pr *probe.Probe) {
+	if r.had == nil {
+		r.had = map[*probe.Probe]bool{}
+	}
+	r.had[pr] = true
+	r.out = append(r.out, pr)
 }
 
 // Mechanism says by what means a probe fires.

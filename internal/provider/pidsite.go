@@ -49,12 +49,47 @@ func (e exit) String() string {
 	return s + ", single-stepped"
 }
 
+// code returns the bytes of a function, not to be changed.
 func (u *userFile) code(f symbol.Func) ([]byte, error) {
 	if f.Size > maxUserFunc {
 		return nil, fmt.Errorf("its size, %d bytes, cannot be", f.Size)
 	}
+	if i := f.Value - u.textAt; i < uint64(len(u.text)) && f.Size <= uint64(len(u.text))-i {
+		return u.text[i : i+f.Size], nil
+	}
 	b := make([]byte, f.Size)
 	return b, u.obj.ReadAt(b, f.Value)
+}
+
+// maxText bounds the text that is read as a whole.
+const maxText = 64 << 20
+
+// readText reads all functions at once, for requests that look at many.
+func (u *userFile) readText() {
+	if u.text != nil || len(u.funcs) == 0 {
+		return
+	}
+	first, last := u.funcs[0], u.funcs[len(u.funcs)-1]
+	if n := last.Value + last.Size - first.Value; n < maxText {
+		b := make([]byte, n)
+		if u.obj.ReadAt(b, first.Value) == nil {
+			u.text, u.textAt = b, first.Value
+		}
+	}
+}
+
+// head returns up to 64 bytes of the beginning of a function.
+func (u *userFile) head(f symbol.Func) ([]byte, error) {
+	const most = 64
+	if f.Size == 0 || f.Size > most {
+		f.Size = most
+	}
+	for ; f.Size > 0; f.Size /= 2 { // a function of unknown size may end sooner
+		if b, err := u.code(f); err == nil {
+			return b, nil
+		}
+	}
+	return nil, errors.New("it is not in the file")
 }
 
 var errNot64 = errors.New("only 64-bit x86 code can be searched for it")
@@ -67,16 +102,9 @@ func (u *userFile) entry(f *function) (exit, error) {
 	if u.obj.Machine != elf.EM_X86_64 {
 		return e, nil
 	}
-	n := f.Size
-	if n == 0 || n > 64 {
-		n = 64
-	}
-	head := make([]byte, n)
-	for u.obj.ReadAt(head, f.Value) != nil {
-		if n /= 2; n == 0 {
-			return e, errors.New("it is not in the file")
-		}
-		head = head[:n]
+	head, err := u.head(f.Func)
+	if err != nil {
+		return e, err
 	}
 	in, err := insn.EntryOf(head)
 	if err != nil {

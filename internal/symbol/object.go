@@ -697,3 +697,13 @@ func stubName(b []byte, addr uint64, slots map[uint64]string, lazy []string) str
 	disp := int32(binary.LittleEndian.Uint32(b[i+2:]))
 	return slots[addr+uint64(i)+6+uint64(int64(disp))]
 }
+
+// Executable reports whether the byte at a link-time address may be executed.
+func (o *Object) Executable(value uint64) bool {
+	for i := range o.segs {
+		if p := &o.segs[i]; p.Flags&elf.PF_X != 0 && value >= p.Vaddr && value-p.Vaddr < p.Filesz {
+			return true
+		}
+	}
+	return false
+}
