@@ -123,11 +123,16 @@ func (s *Session) enable(r *running) error {
 			return errors.New("Enabling exceeds size of buffer")
 		}
 	}
-	// Enablings are numbered in the order of the programs: clause by clause.
+	// Enablings are numbered in the order of the programs, clause by clause,
+	// those of ERROR last.
 	epid := 1
-	for _, e := range r.enabled {
-		e.Epid = epid
-		epid += len(e.Clauses)
+	for _, isError := range []bool{false, true} {
+		for _, e := range r.enabled {
+			if d := e.Probe.Desc; (d.Provider == "dtrace" && d.Name == "ERROR") == isError {
+				e.Epid = epid
+				epid += len(e.Clauses)
+			}
+		}
 	}
 	return nil
 }
