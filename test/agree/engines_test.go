@@ -7,11 +7,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"godtrace/internal/bpf"
-	"godtrace/internal/compile"
 	"godtrace/internal/consume"
 	"godtrace/internal/dif"
 	"godtrace/internal/probe"
@@ -117,8 +119,17 @@ func execute(p *meaning.Program, times int, quiet bool) (*result, error) {
 			return nil
 		})
 	}
+	// Each firing is on another CPU than the one before.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	var home unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &home); err != nil {
+		return nil, err
+	}
+	defer unix.SchedSetaffinity(0, &home)
 	ended := false
-	for _, i := range order(p, times) {
+	for n, i := range order(p, times) {
+		pin(&home, n)
 		if a, _ := rt.Activity(); a >= bpf.Draining && p.Enabled[i].Probe.Desc.Name != "END" {
 			continue
 		}
@@ -156,10 +167,20 @@ func execute(p *meaning.Program, times int, quiet bool) (*result, error) {
 	return r, nil
 }
 
-// unsupported says that err is an honest refusal, not a bug.
-func unsupported(err error) bool {
-	var u *bpf.UnsupportedError
-	return errors.As(err, &u)
+// pin puts this thread on the nth CPU of those it may use, counted round.
+func pin(home *unix.CPUSet, n int) {
+	n %= home.Count()
+	for cpu := 0; ; cpu++ {
+		if !home.IsSet(cpu) {
+			continue
+		}
+		if n--; n < 0 {
+			var set unix.CPUSet
+			set.Set(cpu)
+			unix.SchedSetaffinity(0, &set)
+			return
+		}
+	}
 }
 
 func TestTables(t *testing.T) {
@@ -241,5 +262,3 @@ func logTail(err error) string {
 	}
 	return "\n" + log[max(0, len(log)-1500):]
 }
-
-var _ = compile.Options{}
