@@ -534,7 +534,7 @@ func (r *request) inFunc(u *userFile, mod string, f *function, explicit bool) er
 		found = true
 		how := a.Uprobe()
 		if how == insn.Refused {
-			refusal = fmt.Errorf("the kernel does not put probes on the instruction %q", a.Insn.String())
+			refusal = fmt.Errorf("the kernel does not put probes on the instruction, %s", describe(a.Insn))
 			return glob
 		}
 		if s := strconv.FormatUint(uint64(a.Off), 16); !glob || probe.Glob(name, s) {
@@ -588,7 +588,7 @@ func (r *request) address(m module) ([]*probe.Probe, error) {
 	if err := u.obj.ReadAt(b, value); err == nil {
 		if in, err := insn.Decode(b); err == nil {
 			if step = in.Uprobe(); step == insn.Refused {
-				return nil, procError("D_PROC_CREATEFAIL", "failed to create probe at 0x%x: the kernel does not put probes on the instruction %q", want, in.String())
+				return nil, procError("D_PROC_CREATEFAIL", "failed to create probe at 0x%x: the kernel does not put probes on the instruction, %s", want, describe(in))
 			}
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"debug/elf"
 	"errors"
 	"fmt"
+	"strconv"
 
 	"godtrace/internal/insn"
 	"godtrace/internal/probe"
@@ -41,7 +42,7 @@ func (e exit) String() string {
 		kindTail: "a jump out", kindTailCond: "a conditional jump out",
 	}[e.kind]
 	if e.kind == kindEntry && e.fnOff > 0 {
-		s = "the instruction behind endbr64"
+		s = "the second instruction"
 	}
 	if e.step == insn.Emulated {
 		return s + ", emulated"
@@ -94,9 +95,11 @@ func (u *userFile) head(f symbol.Func) ([]byte, error) {
 
 var errNot64 = errors.New("only 64-bit x86 code can be searched for it")
 
-// entry is where to probe the call of a function. Behind an endbr64 the
-// registers and the stack are the same, and a probe there costs a twentieth if
-// the kernel can emulate the instruction; but then no jump may lead there.
+// entry is where to probe the call of a function: its first instruction, or
+// the second where the first leaves the registers of arguments and the stack
+// as they are and the second serves better: behind an endbr64 if the kernel
+// can emulate that instruction, at a twentieth of the cost; and behind a
+// vector instruction that the kernel refuses. No jump may lead there.
 func (u *userFile) entry(f *function) (exit, error) {
 	e := exit{off: f.Off, kind: kindEntry, step: insn.Stepped}
 	if u.obj.Machine != elf.EM_X86_64 {
@@ -110,28 +113,72 @@ func (u *userFile) entry(f *function) (exit, error) {
 	if err != nil {
 		return e, err
 	}
-	if e.step = in.First.Uprobe(); e.step == insn.Refused {
-		return e, fmt.Errorf("the kernel does not put probes on its first instruction, %q", in.First.String())
+	first := in.First
+	e.step = first.Uprobe()
+	second := 0
+	switch {
+	case in.Off > 0:
+		second = in.Off
+	case e.step == insn.Refused && vectorOnly(first):
+		second = int(first.Len)
 	}
-	if in.Off == 0 {
-		return e, nil
-	}
-	code, err := u.code(f.Func)
-	if err != nil {
-		return e, nil
-	}
-	clear := true
-	err = insn.Walk(code, f.Value, func(a insn.At) bool {
-		if t, ok := a.Target(); ok && t == f.Value+uint64(in.Off) {
-			clear = false
+	if second > 0 && second < len(head) && !u.jumpsTo(f.Func, f.Value+uint64(second)) {
+		if next, err := insn.Decode(head[second:]); err == nil && next.Uprobe() != insn.Refused {
+			e.off += uint64(second)
+			e.fnOff, e.step = uint32(second), next.Uprobe()
 		}
-		return clear
-	})
-	if clear && err == nil {
-		e.off += uint64(in.Off)
-		e.fnOff, e.step = uint32(in.Off), insn.Emulated
+	}
+	if e.step == insn.Refused {
+		return e, fmt.Errorf("the kernel does not put probes on its first instruction, %s", describe(first))
 	}
 	return e, nil
+}
+
+// jumpsTo reports whether an instruction of a function leads to an address; yes
+// if that cannot be known.
+func (u *userFile) jumpsTo(f symbol.Func, target uint64) bool {
+	code, err := u.code(f)
+	if err != nil || f.Size == 0 {
+		return true
+	}
+	found := false
+	err = insn.Walk(code, f.Value, func(a insn.At) bool {
+		if t, ok := a.Target(); ok && t == target {
+			found = true
+		}
+		return !found
+	})
+	return found || err != nil
+}
+
+// vectorOnly reports whether an instruction is known to write nothing but a
+// vector register: moves, broadcasts and logic such as string functions begin
+// with.
+func vectorOnly(in insn.Insn) bool {
+	if in.Vex != insn.VEX && in.Vex != insn.EVEX {
+		return false
+	}
+	switch in.Map {
+	case insn.Map0F:
+		switch in.Op {
+		case 0x6e, 0x6f, 0x74, 0x75, 0x76, 0xeb, 0xef: // vmov, vpcmpeq, vpor, vpxor
+			return true
+		}
+	case insn.Map38:
+		switch in.Op {
+		case 0x58, 0x59, 0x5a, 0x78, 0x79, 0x7a, 0x7b, 0x7c: // vpbroadcast
+			return true
+		}
+	}
+	return false
+}
+
+// describe names an instruction as well as its class does.
+func describe(in insn.Insn) string {
+	if in.Vex != insn.NoVex && in.Class() == insn.Other {
+		return "a vector instruction"
+	}
+	return strconv.Quote(in.String())
 }
 
 // exits lists where a function may be left for its caller: its return
@@ -169,7 +216,7 @@ func (u *userFile) exits(f *function) ([]exit, error) {
 		add := func(a insn.At, kind exitKind) error {
 			e := exit{off: s.Off + uint64(a.Off), fnOff: uint32(a.Addr - f.Value), kind: kind, step: a.Uprobe()}
 			if e.step == insn.Refused {
-				return fmt.Errorf("the kernel does not put probes on the instruction %q at 0x%x", a.Insn.String(), e.fnOff)
+				return fmt.Errorf("the kernel does not put probes on the instruction %s at 0x%x", describe(a.Insn), e.fnOff)
 			}
 			if kind == kindTailCond {
 				cc, ok := a.Cond()
@@ -201,7 +248,7 @@ func (u *userFile) exits(f *function) ([]exit, error) {
 			}
 		}
 		for _, j := range fn.Indirect {
-			if j.Kind == insn.JumpUnknown && u.frameless(j.Addr, false) {
+			if (j.Kind == insn.JumpUnknown || u.callsTable(code, j)) && u.frameless(j.Addr, false) {
 				if err := add(j.At, kindTail); err != nil {
 					return nil, err
 				}
@@ -209,6 +256,45 @@ func (u *userFile) exits(f *function) ([]exit, error) {
 		}
 	}
 	return out, nil
+}
+
+// callsTable reports whether a jump through a table of addresses would be one
+// to another function: compilers of position-independent C make their switches
+// with tables of offsets, Go does not.
+func (u *userFile) callsTable(code []byte, j insn.IndirectJump) bool {
+	if j.Kind != insn.JumpTable || j.Seg == notrack || u.isGo() {
+		return false
+	}
+	if m, ok := j.Mem(); ok {
+		return m.Base != insn.NoReg && m.Scale == 8
+	}
+	// Through a register: the table's entry was loaded a few instructions before.
+	const near = 12
+	type load struct{ count, scale int }
+	var last load
+	n := 0
+	insn.Walk(code[:j.Off], j.Addr-uint64(j.Off), func(a insn.At) bool {
+		if m, ok := a.Mem(); ok && a.Map == insn.Map1 && a.Vex == insn.NoVex && m.Index != insn.NoReg && m.Base != insn.NoReg {
+			if a.Op == 0x63 && m.Scale == 4 || a.Op == 0x8b && m.Scale == 8 { // movslq, mov
+				last = load{n, int(m.Scale)}
+			}
+		}
+		n++
+		return true
+	})
+	return last.scale == 8 && n-last.count <= near
+}
+
+// notrack is the prefix by which compilers mark the jumps of switches.
+const notrack = 0x3e
+
+func (u *userFile) isGo() bool {
+	for _, name := range []string{".gopclntab", ".data.rel.ro.gopclntab"} {
+		if u.obj.HasSection(name) {
+			return true
+		}
+	}
+	return false
 }
 
 // frameless reports whether nothing but the return address lies on the stack

@@ -707,3 +707,6 @@ func (o *Object) Executable(value uint64) bool {
 	}
 	return false
 }
+
+// HasSection reports whether the object has a section of that name.
+func (o *Object) HasSection(name string) bool { return o.file.Section(name) != nil }
