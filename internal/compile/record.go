@@ -80,7 +80,11 @@ func stackValue(fl dif.Field) dif.Field {
 
 func (f *fn) recordInt(v val, n int, signed bool, t types.Type) dif.Field {
 	r := f.in(v)
-	fl := f.field(dif.Field{Kind: dif.FInt, Size: n, Signed: signed, Type: t})
+	kind := dif.FInt
+	if types.IsFloat(t) {
+		kind = dif.FFloat
+	}
+	fl := f.field(dif.Field{Kind: kind, Size: n, Signed: signed, Type: t})
 	f.emit(dif.Ins{Op: dif.RecStore, A: r, Imm: int64(fl.Off), Size: int32(n)})
 	return fl
 }

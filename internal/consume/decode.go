@@ -7,6 +7,7 @@ package consume
 import (
 	"bytes"
 	"encoding/binary"
+	"math"
 
 	"godtrace/internal/agg"
 	"godtrace/internal/dif"
@@ -118,6 +119,14 @@ func value(f *dif.Field, payload []byte, d probe.Desc) format.Value {
 		return format.Value{Kind: format.String, Bytes: []byte(probeString(d, f.Builtin))}
 	case dif.FBytes:
 		return format.Value{Kind: format.Bytes, Bytes: b}
+	case dif.FFloat:
+		v := format.Value{Kind: format.Float, Size: uint8(f.Size)}
+		if f.Size == 4 {
+			v.Float = float64(math.Float32frombits(binary.LittleEndian.Uint32(b)))
+		} else {
+			v.Float = math.Float64frombits(binary.LittleEndian.Uint64(b))
+		}
+		return v
 	case dif.FStack:
 		return format.Value{Kind: format.Stack, PCs: frames(b)}
 	case dif.FUStack:

@@ -226,6 +226,7 @@ const (
 	FInt    FieldKind = iota // Size 1, 2, 4, 8, Signed
 	FString                  // NUL-terminated within Size
 	FBytes                   // Size bytes
+	FFloat                   // Size 4 or 8: a floating-point value as it lies in memory
 	FProbe                   // no bytes (Size 0) in records: the string Builtin of the record's probe; 4 bytes in keys: its string number
 	FStack                   // kernel frames, 8 bytes each, ending at the first 0
 	FUStack                  // pid (8 bytes), then user frames; StrSize for jstack
