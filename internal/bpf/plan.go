@@ -110,9 +110,11 @@ type plan struct {
 	types     *btf.Spec
 	castKnown bool
 	castID    int32
-	regsID    uint32
-	ringGeo   ring.Geometry
-	specGeo   ring.Geometry
+	// see preemptIDs
+	preemptOff, preemptOn int32
+	regsID                uint32
+	ringGeo               ring.Geometry
+	specGeo               ring.Geometry
 }
 
 type interner struct {
