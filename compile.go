@@ -121,6 +121,11 @@ func (s *Session) Compile(src string, o CompileOptions) (*Program, error) {
 	if err != nil {
 		return nil, s.compileError(err, o.File != "")
 	}
+	if s.Source != nil {
+		if err := syntax.Print(s.Source, file); err != nil {
+			return nil, err
+		}
+	}
 	p := &Program{s: s, checked: checked, script: o.File != ""}
 	// Compiled here for its errors and for listings; Go compiles all programs
 	// once more, when all options are known.

@@ -22,6 +22,8 @@ import (
 type Session struct {
 	// Output is where Work prints. Set it before Go; nil discards.
 	Output io.Writer
+	// Source, if set, gets every program as it was understood (-d).
+	Source io.Writer
 	// Listing, if set, gets the intermediate code of every program (-S).
 	Listing io.Writer
 	// Debug, if set, gets a line for every action on the kernel.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -267,6 +268,8 @@ func (d *dtrace) options() error {
 			d.s.ILP32 = true
 		case '6':
 			d.s.ILP32 = false
+		case 'd':
+			d.s.Source = d.io.out
 		case 'S':
 			d.s.Listing = d.io.err
 		case 'x':
@@ -323,7 +326,61 @@ func (d *dtrace) processes() error {
 			if err := d.s.Grab(int(pid)); err != nil {
 				return grabError(err)
 			}
+		case 'W':
+			if err := d.await(w.arg); err != nil {
+				return err
+			}
 		}
+	}
+	return nil
+}
+
+// awaitEvery is how often await looks.
+const awaitEvery = 2 * time.Millisecond
+
+// await waits for a process of that name to begin, and grabs it.
+func (d *dtrace) await(name string) error {
+	seen := map[string]bool{}
+	look := func(tell func(pid int) error) error {
+		dirs, err := filepath.Glob("/proc/[0-9]*")
+		if err != nil {
+			return err
+		}
+		for _, dir := range dirs {
+			if seen[dir] {
+				continue
+			}
+			comm, err := os.ReadFile(dir + "/comm")
+			if err != nil {
+				continue // it is gone
+			}
+			if strings.TrimSpace(string(comm)) != name {
+				continue // it may still exec a program of that name
+			}
+			seen[dir] = true
+			pid, err := strconv.Atoi(filepath.Base(dir))
+			if err != nil {
+				return err
+			}
+			if err := tell(pid); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if err := look(func(int) error { return nil }); err != nil {
+		return err
+	}
+	d.notice("waiting for a process named %s to begin", name)
+	var found int
+	for found == 0 {
+		time.Sleep(awaitEvery)
+		if err := look(func(pid int) error { found = pid; return nil }); err != nil {
+			return err
+		}
+	}
+	if err := d.s.Grab(found); err != nil {
+		return grabError(err)
 	}
 	return nil
 }

@@ -6,8 +6,8 @@ import (
 )
 
 // optString lists dtrace(1)'s options as getopt(3) takes them: a colon after a
-// letter means that it has an argument.
-const optString = "3:6:aAb:Bc:CD:ef:FGhHi:I:lL:m:n:o:p:P:qs:SU:vVwx:X:Z"
+// letter means that it has an argument. -d is FreeBSD's, -W macOS's.
+const optString = "3:6:aAb:Bc:CdD:ef:FGhHi:I:lL:m:n:o:p:P:qs:SU:vVwW:x:X:Z"
 
 // A word is an option with its argument, or an operand (opt is 0).
 type word struct {

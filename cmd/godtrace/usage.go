@@ -5,9 +5,9 @@ import (
 	"io"
 )
 
-const usageText = `Usage: dtrace [-32|-64] [-CeFGhHlqSvVwZ] [-b bufsz] [-c cmd] [-D name[=def]]
+const usageText = `Usage: dtrace [-32|-64] [-CdeFGhHlqSvVwZ] [-b bufsz] [-c cmd] [-D name[=def]]
 	[-I path] [-L path] [-o output] [-p pid] [-s script] [-U name]
-	[-x opt[=val]] [-X a|c|s|t]
+	[-W name] [-x opt[=val]] [-X a|c|s|t]
 
 	[-P provider [[ predicate ] action ]]
 	[-m [ provider: ] module [[ predicate ] action ]]
@@ -24,6 +24,7 @@ const usageText = `Usage: dtrace [-32|-64] [-CeFGhHlqSvVwZ] [-b bufsz] [-c cmd] 
 	-b  size of the trace buffer of each CPU
 	-c  run a command, trace until it ends; its pid is $target
 	-C  preprocess scripts as cpp(1) does
+	-d  show the program as it was understood
 	-D  define a name for the preprocessor
 	-e  compile only: enable nothing
 	-f  enable or list the probes of a function
@@ -47,6 +48,7 @@ const usageText = `Usage: dtrace [-32|-64] [-CeFGhHlqSvVwZ] [-b bufsz] [-c cmd] 
 	-v  report stability, and with -l argument types
 	-V  print the version of the D language
 	-w  allow destructive actions
+	-W  wait for a process of that name to begin; its pid is $target
 	-x  set an option of the compiler or of tracing
 	-X  how strictly the preprocessor keeps to ISO C
 	-Z  allow probe descriptions that match nothing

@@ -66,8 +66,8 @@ _godtrace() {
 		return ;;
 	esac
 	if [[ $cur == -* ]]; then
-		COMPREPLY=($(compgen -W '-32 -64 -b -c -C -D -e -f -F -h -G -H -i -I -l -L -m -n -o -p -P -q -s
-			-S -U -v -V -w -x -X -Z --help --version' -- "$cur"))
+		COMPREPLY=($(compgen -W '-32 -64 -b -c -C -d -D -e -f -F -h -G -H -i -I -l -L -m -n -o -p -P -q -s
+			-S -U -v -V -w -W -x -X -Z --help --version' -- "$cur"))
 	elif [[ $COMP_CWORD == 1 && ${COMP_WORDS[0]##*/} == godtrace ]]; then
 		COMPREPLY=($(compgen -W 'dtrace doctor help version' -- "$cur"))
 	else
