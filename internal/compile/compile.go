@@ -189,8 +189,9 @@ func (f *fn) clause(cl *check.Clause) {
 		f.begin(0)
 		f.rec.Actions = append(f.rec.Actions, dif.Action{Kind: dif.ActDefault, Line: f.pos.Line})
 		f.commit()
-	case !anyStmt(cl.Body, func(s check.Stmt) bool { return records(s) || isAgg(s) }):
-		// Statements that record nothing still show that the probe fired.
+	case anyStmt(cl.Body, isAction) && !anyStmt(cl.Body, func(s check.Stmt) bool { return records(s) || isAgg(s) }):
+		// Actions that record nothing (raise(), stop()) still show that the probe
+		// fired. Assignments alone do not.
 		f.begin(0)
 		f.block(cl.Body)
 		f.commit()
@@ -210,6 +211,17 @@ func anyStmt(list []check.Stmt, pred func(check.Stmt) bool) bool {
 		if i, ok := s.(*check.If); ok && (anyStmt(i.Then, pred) || anyStmt(i.Else, pred)) {
 			return true
 		}
+	}
+	return false
+}
+
+func isAction(s check.Stmt) bool {
+	switch s := s.(type) {
+	case *check.Action:
+		return true
+	case *check.ExprStmt:
+		_, ok := s.X.(*check.OpExpr)
+		return ok
 	}
 	return false
 }
