@@ -426,9 +426,6 @@ func (m *mainFn) emit() {
 	p, gp, c := m.p, m.gp, m.c
 	out := c.newLabel()
 	c.mov(r6, r1)
-	if p.holds(gp) {
-		c.kfunc(p.preemptOff)
-	}
 	m.activity(out)
 	if p.cfg.CPU >= 0 && gp.g.Kind != probe.KindManual {
 		c.call(fnCPU)
@@ -491,9 +488,6 @@ func (m *mainFn) emit() {
 		c.place(out)
 	}
 	c.line = 0
-	if p.holds(gp) {
-		c.kfunc(p.preemptOn)
-	}
 	c.imm(r0, 0)
 	c.exit()
 }
@@ -679,7 +673,7 @@ func (m *mainFn) preemptible() bool {
 		return true
 	case probe.KindRawTP, probe.KindSysEnter, probe.KindSysExit, probe.KindKprobe, probe.KindKretprobe, probe.KindInstr:
 		// Since 7.0 tracepoints no longer disable preemption.
-		return m.p.release >= 7<<8 && !m.p.holds(m.gp)
+		return m.p.release >= 7<<8
 	}
 	return false
 }

@@ -110,8 +110,6 @@ type plan struct {
 	types     *btf.Spec
 	castKnown bool
 	castID    int32
-	// see preemptIDs
-	preemptOff, preemptOn int32
 	regsID                uint32
 	ringGeo               ring.Geometry
 	specGeo               ring.Geometry
@@ -385,6 +383,11 @@ func (p *plan) scan() error {
 					needID = true
 				case dif.BWallTimestamp:
 					p.needTAI = true
+				}
+			case dif.Act:
+				switch dif.ActOp(in.Sym) {
+				case dif.OpCopyout, dif.OpCopyoutstr:
+					p.bufSize = max(p.bufSize, align(p.strSize(), 8), align(int(p.cfg.ScratchSize), 8))
 				}
 			case dif.Call:
 				if rt := routine(in); rt != nil {
@@ -675,7 +678,7 @@ func (gp *groupPlan) take(f *fn) {
 // level ends in as much slack as either can be.
 func (p *plan) finish() {
 	p.allocOff = align(max(p.allocOff, p.tempOff), 8)
-	slack := max(p.allocSize, p.strSize(), p.slack)
+	slack := max(p.allocSize, p.strSize(), p.slack, p.bufSize)
 	p.scratchSize = align(p.allocOff+p.allocSize+slack, 64)
 }
 
