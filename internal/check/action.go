@@ -193,9 +193,6 @@ func (c *Checker) follow(pos syntax.Pos, act int) {
 	f := &c.clause.flags
 	switch act {
 	case actCommit:
-		if f.commit {
-			fail(pos, "D_COMM_COMM", "commit( ) may not follow commit( )")
-		}
 		if f.drec || f.agg {
 			fail(pos, "D_COMM_DREC", "commit( ) may not follow data-recording action(s)")
 		}
@@ -248,7 +245,7 @@ func (c *Checker) action(v val) Stmt {
 		case arg.x == nil && (arg.sym == nil || arg.sym.array && arg.keys == nil):
 			fail(arg.pos, "D_TRACE_DYN", "trace( ) may not be applied to a dynamic expression")
 		default:
-			y = c.rvalue(arg).x
+			y = printable(c.rvalue(arg).x)
 		}
 		if types.IsFunc(y.Type()) || y.Type().Size() == 0 && !types.IsString(y.Type()) && !types.IsStack(y.Type()) {
 			fail(arg.pos, "D_PROTO_ARG", "trace( ) argument #1 is incompatible with prototype:\n\tprototype: scalar or string\n\t argument: %s", arg.typeName())
@@ -431,7 +428,15 @@ func (c *Checker) printed(v val) Expr {
 	if types.IsVoid(v.typ()) {
 		return nil
 	}
-	return v.x
+	return printable(v.x)
+}
+
+// printable makes a string of characters whose number is not known.
+func printable(x Expr) Expr {
+	if x != nil && isFlexible(x.Type()) && types.IsCharArray(x.Type()) {
+		return toString(x)
+	}
+	return x
 }
 
 func (c *Checker) hasTarget() bool {

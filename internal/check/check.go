@@ -369,13 +369,31 @@ func (c *Checker) attempt(f func()) (e *syntax.Error) {
 func (c *Checker) region(name string, f func()) {
 	defer func() {
 		if x := recover(); x != nil {
-			if e, ok := x.(*syntax.Error); ok && e.Region == "" {
+			if e, ok := x.(*syntax.Error); ok && e.Region == "" && !outsideRegions(e.Tag) {
 				e.Region = name
 			}
 			panic(x)
 		}
 	}()
 	f()
+}
+
+// outsideRegions tells the errors that DTrace finds while it parses or while it
+// generates code: only in between it knows of regions.
+func outsideRegions(tag string) bool {
+	switch tag {
+	case "D_SYNTAX", "D_FUNC_IDENT", "D_FUNC_UNDEF", "D_FUNC_IDKIND", "D_OFFSETOF_TYPE", "D_OFFSETOF_BITFIELD",
+		"D_INT_OFLOW", "D_DIV_ZERO", "D_ACT_SPEC", "D_COMM_DREC", "D_SPEC_SPEC", "D_SPEC_COMM", "D_SPEC_DREC",
+		"D_AGG_COMM", "D_AGG_SPEC", "D_EXIT_SPEC", "D_DREC_COMM", "D_AGG_NULL", "D_AGG_SCALAR", "D_CG_EXPR", "D_CG_DYN":
+		return true
+	}
+	for _, group := range []string{"D_MACRO_", "D_DECL_", "D_LQUANT_", "D_LLQUANT_", "D_TRACE", "D_PRINT", "D_STACK_", "D_USTACK_",
+		"D_CLEAR_", "D_TRUNC_", "D_NORMALIZE_", "D_FREOPEN_", "D_ALLOCA_SIZE", "D_PCAP_"} {
+		if strings.HasPrefix(tag, group) {
+			return true
+		}
+	}
+	return false
 }
 
 // setContext finds the probes of a description.

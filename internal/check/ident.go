@@ -101,6 +101,8 @@ const (
 	v1121 version = 11201
 	v20   version = 20000
 	v204  version = 20004
+
+	vLatest = v204
 )
 
 var idents = []ident{

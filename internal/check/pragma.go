@@ -71,6 +71,9 @@ func (c *Checker) setOption(pos syntax.Pos, name, val string, has bool) {
 		if !ok {
 			bad("Invalid value for specified option")
 		}
+		if v > vLatest {
+			bad("Operation not supported")
+		}
 		c.vmax = v
 	case "defaultargs":
 		c.opts.DefaultArgs = true

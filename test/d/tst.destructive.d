@@ -1,0 +1,2 @@
+/* flags: -q exit: 1 */
+BEGIN { system("echo not reached"); exit(0); }

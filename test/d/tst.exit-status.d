@@ -1,0 +1,3 @@
+/* flags: -q exit: 7 */
+BEGIN { exit(7); }
+END { printf("done\n"); }

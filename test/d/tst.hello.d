@@ -1,0 +1,6 @@
+/* flags: */
+dtrace:::BEGIN
+{
+	trace("hello, world");
+	exit(0);
+}

@@ -1,0 +1,7 @@
+#pragma D option quiet
+
+BEGIN /1/ { printf("one\n"); }
+BEGIN /0/ { printf("zero\n"); }
+BEGIN /x == 0/ { x = 5; printf("x\n"); }
+BEGIN /x == 5 && y == 0/ { printf("five\n"); exit(0); }
+BEGIN { printf("%d\n", y); }

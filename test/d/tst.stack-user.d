@@ -1,0 +1,7 @@
+/* flags: -q -c /bin/true */
+/* Somewhere in the program or its C library. */
+syscall::exit_group:entry
+/pid == $target/
+{
+	printf("%d %d\n", ustackdepth > 0, ucaller != 0);
+}
