@@ -14,7 +14,7 @@ func Hint(err error) string {
 	if e, ok := errors.AsType[*CompileError](err); ok {
 		return e.Hint
 	}
-	if _, ok := errors.AsType[*bpf.VerifierError](err); ok {
+	if _, ok := errors.AsType[*bpf.VerifierError](err); ok && !errors.Is(err, syscall.EPERM) {
 		return "the kernel's verifier did not accept what the program was compiled to: an error of godtrace's; " +
 			bpf.VerifierLogEnv + "=FILE keeps the verifier's log"
 	}

@@ -225,6 +225,10 @@ func (s *Session) loadConfig(r *running) (*bpf.Config, error) {
 		CPU:         -1,
 		Trace:       s.Debug,
 		Dump:        s.Disasm,
+		LogSize:     s.opts.get("bpflogsize"),
+	}
+	if s.opts.flag("bpflog") {
+		cfg.Log = s.VerifierLog
 	}
 	if len(s.targets) > 0 {
 		cfg.Target = s.targets[0].PID

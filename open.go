@@ -36,6 +36,9 @@ type Session struct {
 	Disasm func(name, listing string)
 	// ILP32 has the preprocessor define what it does for 32-bit programs (-32).
 	ILP32 bool
+	// VerifierLog, if set, gets the verifier's log of each program, where the
+	// option bpflog asks for it.
+	VerifierLog func(name, log string)
 	// Testing leaves out of the output what differs from run to run (CPU and
 	// probe numbers).
 	Testing bool

@@ -304,6 +304,7 @@ func (d *dtrace) options() error {
 			fmt.Fprintf(d.io.err, "libdtrace DEBUG %d: "+format+"\n", append([]any{time.Now().Unix()}, args...)...)
 		}
 	}
+	d.s.VerifierLog = func(name, log string) { fmt.Fprintf(d.io.err, "BPF verifier log for %s:\n%s\n", name, log) }
 	if d.flag("disasm") {
 		d.s.Disasm = func(name, listing string) { fmt.Fprintf(d.io.err, "\nDisassembly of %s:\n%s", name, listing) }
 	}

@@ -51,6 +51,10 @@ type Config struct {
 	Trace func(format string, args ...any)
 	// Dump, if not nil, gets the eBPF listing of each program (-xdisasm).
 	Dump func(name string, listing string)
+	// Log, if not nil, gets the verifier's log of each program (-xbpflog), of
+	// LogSize bytes at most.
+	Log     func(name string, log string)
+	LogSize int64
 	// Types is the kernel's BTF, asked only when a clause needs an offset; nil: opened when needed.
 	Types TypeInfo
 	// KSym gives the address of a kernel symbol; nil: programs naming one are refused.

@@ -1,6 +1,7 @@
 package bpf
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"maps"
@@ -290,8 +291,19 @@ func (r *Runtime) loadGroup(i int, gp *groupPlan) error {
 	if err != nil {
 		return err
 	}
+	if r.cfg.Log != nil {
+		size := r.cfg.LogSize
+		if size <= 0 {
+			size = 16 << 20
+		}
+		s.log = make([]byte, size)
+	}
 	start := time.Now()
 	fd, err := loadProg(gp.g.Name, s, c)
+	if r.cfg.Log != nil && err == nil {
+		text, _, _ := bytes.Cut(s.log, []byte{0})
+		r.cfg.Log(gp.g.Name, string(text))
+	}
 	if r.cfg.Trace != nil {
 		r.cfg.Trace("program %s: type %d, %d instructions: %v, %d µs", gp.g.Name, s.typ, len(c.ins), result(err), time.Since(start).Microseconds())
 	}

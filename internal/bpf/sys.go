@@ -243,6 +243,9 @@ var license = []byte("GPL\x00")
 type progSpec struct {
 	typ, attachType, flags uint32
 	btfID, btfObj          uint32
+
+	// log, if not empty, gets the verifier's log of a program it accepts.
+	log []byte
 }
 
 // loadProg loads a program; the log is asked for only when it failed.
@@ -265,8 +268,12 @@ func loadProg(name string, s progSpec, c *code) (int, error) {
 		a.btfFD, a.funcInfoSize = uint32(btfFD), 8
 		a.funcInfo, a.funcInfoCnt = uint64(uintptr(unsafe.Pointer(&info[0]))), uint32(len(c.funcs))
 	}
+	if len(s.log) > 0 {
+		a.logLevel, a.logSize, a.logBuf = 2, uint32(len(s.log)), uint64(uintptr(unsafe.Pointer(&s.log[0])))
+	}
 	fd, err := bpfCall(cmdProgLoad, unsafe.Pointer(&a), unsafe.Sizeof(a))
 	runtime.KeepAlive(info)
+	runtime.KeepAlive(s.log)
 	if err == nil {
 		runtime.KeepAlive(c)
 		return fd, nil
