@@ -474,8 +474,11 @@ func (f *fn) machineUses(in *dif.Ins, use func(k ...int)) {
 	case dif.RecBegin:
 		use(pProbe)
 	case dif.Act:
-		if dif.ActOp(in.Sym) == dif.OpReturn {
+		switch dif.ActOp(in.Sym) {
+		case dif.OpReturn:
 			use(pCtx)
+		case dif.OpCopyout, dif.OpCopyoutstr:
+			use(pScratch)
 		}
 	}
 }
@@ -496,6 +499,11 @@ func canFault(in *dif.Ins) bool {
 	case dif.Load, dif.Store, dif.Fault, dif.TStr, dif.TMem, dif.VarStr, dif.VarMem,
 		dif.DynStr, dif.DynMem, dif.RecStr, dif.RecMem:
 		return true
+	case dif.Act:
+		switch dif.ActOp(in.Sym) {
+		case dif.OpCopyout, dif.OpCopyoutstr, dif.OpChill:
+			return true
+		}
 	case dif.Div, dif.Mod:
 		return in.B != 0 || in.Imm == 0
 	case dif.TBuiltin, dif.RecBuiltin:

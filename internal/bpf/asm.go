@@ -212,6 +212,13 @@ func (c *code) jmp(to label) {
 	c.jump(to)
 	c.raw(clJMP|jA, 0, 0, 0, 0)
 }
+
+// mayGoto goes to a label when the kernel thinks a loop has run long enough.
+func (c *code) mayGoto(to label) {
+	c.jump(to)
+	c.raw(0xe5, 0, 0, 0, 0)
+}
+
 func (c *code) jmpReg(op uint8, a, b reg, to label) {
 	c.jump(to)
 	c.raw(clJMP|0x08|op, a, b, 0, 0)

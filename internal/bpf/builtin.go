@@ -194,6 +194,8 @@ func (f *fn) builtin(in *dif.Ins) {
 		f.stackDepth(0)
 	case dif.BUStackDepth:
 		f.stackDepth(256)
+	case dif.BIpl:
+		f.interruptLevel(in)
 	case dif.BCaller:
 		f.callerFrame(in, 0)
 	case dif.BUCaller:
@@ -202,6 +204,51 @@ func (f *fn) builtin(in *dif.Ins) {
 		f.unsupported(in, fmt.Sprintf("built-in variable %d", id), "")
 	}
 	f.put(in.Dst, r0)
+}
+
+// interruptLevel puts 0 into r0 in a thread, 1 in a soft interrupt, 2 in a hard
+// one, 3 in an NMI: from the preemption count, a variable of each CPU.
+func (f *fn) interruptLevel(in *dif.Ins) {
+	c := f.c
+	switch f.gp.g.Kind {
+	case probe.KindManual, probe.KindSysEnter, probe.KindSysExit, probe.KindUprobe, probe.KindUretprobe:
+		c.imm(r0, 0) // always a thread
+		return
+	}
+	spec, err := f.p.kernelTypes()
+	if err != nil {
+		f.err = err
+		return
+	}
+	off := 0
+	id, _, ok := spec.Var("__preempt_count")
+	if !ok { // 6.2 to 6.14
+		if id, _, ok = spec.Var("pcpu_hot"); ok {
+			if off, err = f.p.offset(in, "pcpu_hot", "preempt_count"); err != nil {
+				f.err = err
+				return
+			}
+		}
+	}
+	if !ok {
+		f.unsupported(in, "ipl", "the kernel's BTF has no preemption count")
+		return
+	}
+	const pseudoBTF, fnThisCPUPtr = 3, 154
+	c.imm64(pseudoBTF, r1, uint64(uint32(id)))
+	c.call(fnThisCPUPtr)
+	c.load(4, r1, r0, off)
+	c.imm(r0, 0)
+	// Bits 8 is set while a soft interrupt is served, 16…19 in hard ones, 20…23 in NMIs.
+	for level, mask := range []int32{1 << 8, 0xf << 16, 0xf << 20} {
+		skip := c.newLabel()
+		c.mov(r2, r1)
+		c.aluImm(opAnd, r2, mask)
+		c.jmpImm(jEQ, r2, 0, skip)
+		c.imm(r0, int64(level+1))
+		c.place(skip)
+	}
+	c.opaque(r0)
 }
 
 // index is the constant index of an array-like built-in.

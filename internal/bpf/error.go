@@ -64,6 +64,8 @@ const VerifierLogEnv = "GODTRACE_VERIFIER_LOG"
 
 var logInsn = regexp.MustCompile(`(?m)^(\d+): \([0-9a-f]{2}\) `)
 
+var noHelper = regexp.MustCompile(`(?:cannot use helper|unknown func) (\w+)#\d+`)
+
 // newVerifierError finds the refused instruction and its D line in a log.
 func newVerifierError(name string, c *code, err error, log string) error {
 	if file := os.Getenv(VerifierLogEnv); file != "" && log != "" {
@@ -94,6 +96,21 @@ func newVerifierError(name string, c *code, err error, log string) error {
 				e.Reason = line
 			}
 		}
+	}
+	if m := noHelper.FindStringSubmatch(log); m != nil {
+		f := &FeatureError{Name: "helper " + m[1], Since: "another version or configuration", Err: e}
+		switch m[1] {
+		case "bpf_probe_write_user":
+			f.Since = "4.8, not locked down"
+			f.Workaround = "copyout() and copyoutstr() write the memory of a process, which a locked-down kernel forbids every program: boot with lockdown=none"
+		case "bpf_override_return":
+			f.Since = "4.16, CONFIG_BPF_KPROBE_OVERRIDE"
+			f.Workaround = "return() needs a kernel built for error injection, and a function that allows it"
+		}
+		return f
+	}
+	if strings.Contains(log, "failed to find the address for kernel symbol '__preempt_count'") || strings.Contains(log, "kernel symbol 'pcpu_hot'") {
+		return &FeatureError{Name: "address of the preemption count", Since: "5.10, CONFIG_KALLSYMS_ALL", Workaround: "ipl can be had in probes of system calls and user functions only", Err: e}
 	}
 	for _, sign := range []string{"too large", "too many", "too complex", "combined stack size", "stack frames is too", "The sequence of"} {
 		if strings.Contains(log[max(0, len(log)-2000):], sign) {

@@ -110,9 +110,9 @@ type plan struct {
 	types     *btf.Spec
 	castKnown bool
 	castID    int32
-	regsID                uint32
-	ringGeo               ring.Geometry
-	specGeo               ring.Geometry
+	regsID    uint32
+	ringGeo   ring.Geometry
+	specGeo   ring.Geometry
 }
 
 type interner struct {

@@ -633,12 +633,11 @@ func (f *fn) action(in *dif.Ins) {
 		f.getTo(a0, r2)
 		c.call(fnOverrideReturn)
 	case dif.OpCopyout:
-		f.getTo(in.Args[1], r1)
-		f.unsupported(in, "copyout()", "not yet written for eBPF")
+		f.copyout(in, in.Args[0], in.Args[1], in.Args[2])
 	case dif.OpCopyoutstr:
-		f.unsupported(in, "copyoutstr()", "not yet written for eBPF")
+		f.copyoutstr(in, in.Args[0], in.Args[1], in.Args[2])
 	case dif.OpChill:
-		f.unsupported(in, "chill()", "not yet written for eBPF")
+		f.chill(in, a0)
 	case dif.OpPanic:
 		f.unsupported(in, "panic()", "no eBPF program may panic the kernel")
 	case dif.OpBreakpoint:
@@ -646,4 +645,76 @@ func (f *fn) action(in *dif.Ins) {
 	default:
 		f.unsupported(in, fmt.Sprintf("action %d", op), "")
 	}
+}
+
+// copyout copies n bytes by way of the level's buffer.
+func (f *fn) copyout(in *dif.Ins, src, to, n dif.Reg) {
+	c := f.c
+	f.getTo(n, r2)
+	bad := f.fault(dif.FltBadSize, n, 0)
+	done := c.newLabel()
+	c.jmpImm(jEQ, r2, 0, done)
+	c.jmpImm(jGT, r2, int32(f.p.bufSize), bad)
+	f.strBuf(r1)
+	f.getTo(src, r3)
+	c.call(fnProbeReadKernel)
+	c.jmpImm(jNE, r0, 0, f.fault(dif.FltBadAddr, src, 0))
+	f.getTo(to, r1)
+	f.strBuf(r2)
+	f.getTo(n, r3)
+	c.jmpImm(jEQ, r3, 0, done)
+	c.jmpImm(jGT, r3, int32(f.p.bufSize), bad)
+	c.call(fnProbeWriteUser)
+	c.jmpImm(jNE, r0, 0, f.fault(dif.FltBadAddr, to, 0))
+	c.place(done)
+}
+
+// copyoutstr copies a string of at most n bytes with its NUL.
+func (f *fn) copyoutstr(in *dif.Ins, src, to, n dif.Reg) {
+	c := f.c
+	done, fits := c.newLabel(), c.newLabel()
+	f.getTo(n, r2)
+	c.jmpImm(jEQ, r2, 0, done)
+	c.jmpImm(jLE, r2, int32(f.p.strSize()), fits)
+	c.imm(r2, int64(f.p.strSize()))
+	c.place(fits)
+	f.strBuf(r1)
+	f.getTo(src, r3)
+	c.call(fnProbeReadKernStr)
+	c.jmpImm(jSLT, r0, 0, f.fault(dif.FltBadAddr, src, 0))
+	c.jmpImm(jEQ, r0, 0, done)
+	c.jmpImm(jGT, r0, int32(f.p.strSize()), done)
+	c.mov(r3, r0)
+	f.getTo(to, r1)
+	f.strBuf(r2)
+	c.call(fnProbeWriteUser)
+	c.jmpImm(jNE, r0, 0, f.fault(dif.FltBadAddr, to, 0))
+	c.place(done)
+}
+
+// maxChill is the longest chill() in one go, ns: DTrace's limit in any second.
+const maxChill = 500_000_000
+
+// chill spins. The kernel ends any loop of a program after 250 ms or eight
+// million rounds.
+func (f *fn) chill(in *dif.Ins, ns dif.Reg) {
+	c := f.c
+	if f.p.release < 6<<8|9 {
+		f.err = &FeatureError{Name: "may_goto", Since: "6.9", Workaround: "chill() needs it; there is no way round"}
+		return
+	}
+	f.getTo(ns, r1)
+	c.jmpImm(jGT, r1, maxChill, f.fault(dif.FltIllOp, ns, 0))
+	c.call(fnKtimeNS)
+	c.store(8, fp, buf2Off, r0)
+	again, done := c.newLabel(), c.newLabel()
+	c.place(again)
+	c.call(fnKtimeNS)
+	c.load(8, r1, fp, buf2Off)
+	c.alu(opSub, r0, r1)
+	f.getTo(ns, r1)
+	c.jmpReg(jGE, r0, r1, done)
+	c.mayGoto(done)
+	c.jmp(again)
+	c.place(done)
 }
