@@ -319,6 +319,9 @@ func (d *dtrace) processes() error {
 			if err := d.s.Create(w.arg); err != nil {
 				return err
 			}
+			if strings.ContainsAny(w.arg, "'\"") && !d.testing {
+				d.notice("hint: -c splits its command at blanks, quotes and all: put what needs a shell into a script")
+			}
 		case 'p':
 			pid, err := strconv.ParseInt(w.arg, 10, 32)
 			if err != nil || pid <= 0 {
