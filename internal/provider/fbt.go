@@ -345,7 +345,7 @@ func (p *Fbt) Groups(enabled []*probe.Probe) ([]*Attachment, error) {
 		if site.ret {
 			side = 1
 		}
-		if engine == "fentry" {
+		if engine == "fentry" && !(site.ret && p.Return == "insn") {
 			a, err := fentryGroup(pr, site)
 			if err != nil {
 				return nil, fmt.Errorf("%s: fentry: %w", pr.Desc, err)

@@ -1,0 +1,362 @@
+package rows
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"godtrace/internal/testkernel"
+)
+
+// needKprobes skips where the kernel's text cannot be patched.
+func needKprobes(t *testing.T) {
+	t.Helper()
+	testkernel.RequireRoot(t)
+	if _, err := os.Stat("/sys/bus/event_source/devices/kprobe"); err != nil {
+		t.Skip("SKIP-FEATURE: kprobes (since 4.17 with CONFIG_KPROBE_EVENTS)")
+	}
+}
+
+// reader reads n times.
+func reader(t *testing.T, name string, n int) string {
+	return binaryFile(t, name, append([]call{{unix.SYS_OPEN, "/dev/zero", 0}}, times(n, call{unix.SYS_READ, 3, 0x400000, 1})...)...)
+}
+
+// seeker seeks good times with success and bad times without: two ways through
+// ksys_lseek.
+func seeker(t *testing.T, name string, good, bad int) string {
+	calls := []call{{unix.SYS_OPEN, "/dev/zero", 0}}
+	calls = append(calls, times(good, call{unix.SYS_LSEEK, 3, 0, 0})...)
+	calls = append(calls, times(bad, call{unix.SYS_LSEEK, 99, 0, 0})...)
+	return binaryFile(t, name, calls...)
+}
+
+func taint(t *testing.T) string {
+	t.Helper()
+	b, err := os.ReadFile("/proc/sys/kernel/tainted")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(string(b))
+}
+
+// A kernel function fires in the process that enters it, as often as it does,
+// however it is attached.
+func TestKernelFunction(t *testing.T) {
+	needKprobes(t)
+	testkernel.Shows(t, "0.6", "0.8")
+	before := taint(t)
+	for _, engine := range []string{"auto", "fentry", "multi", "kprobe"} {
+		t.Run(engine, func(t *testing.T) {
+			prog := reader(t, "reader", 500)
+			probe := `fbt::vfs_read:entry/execname=="reader"/{@["entry"]=count(); @size["size"]=sum(args[2]);}
+				fbt::vfs_read:return/execname=="reader"/{@["return"]=count(); @size["read"]=sum(args[1]);}
+				syscall::read:entry/execname=="reader"/{@["call"]=count();}`
+			if engine == "multi" && missing(t, "-x", "fbt=multi", "-n", "fbt::vfs_read:entry{exit(0);}") {
+				t.Skip("SKIP-FEATURE: multi links of kprobes (since 5.18 with CONFIG_FPROBE)")
+			}
+			tr := begin(t, "-q", "-x", "fbt="+engine, "-n", probe)
+			run(t, prog)
+			out, stderr := tr.interrupt()
+			lost(t, stderr)
+			for _, key := range []string{"entry", "return", "call", "size", "read"} {
+				want := []string{fmt.Sprintf("%s *500\n", key)}
+				if match(`(?m)^ *`+want[0], out) == nil {
+					t.Errorf("%s: no 500 of %s in\n%s", engine, key, out)
+				}
+			}
+		})
+	}
+	if after := taint(t); after != before {
+		t.Errorf("the kernel's taint was %s and is %s", before, after)
+	}
+}
+
+// missing reports whether the command says that the kernel lacks something.
+func missing(t *testing.T, args ...string) bool {
+	t.Helper()
+	tr := start(t, args...)
+	tr.cmd.Process.Signal(unix.SIGINT)
+	tr.cmd.Wait()
+	return strings.Contains(tr.err.String(), "this kernel has no ")
+}
+
+func TestMechanism(t *testing.T) {
+	needKprobes(t)
+	testkernel.Shows(t, "0.8")
+	for engine, want := range map[string]string{"fentry": "fentry fexit", "kprobe": "kprobe kretprobe"} {
+		out, _ := trace(t, "-x", "fbt="+engine, "-lvn", "fbt:vmlinux:vfs_read:")
+		var got []string
+		for _, m := range match(`(?m)^\tmechanism: (.*)$`, out) {
+			got = append(got, m[1])
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("%s: %q, want %q", engine, got, want)
+		}
+	}
+}
+
+// Returns by instruction: both ways out of a function, each with its offset.
+func TestReturnOffsets(t *testing.T) {
+	needKprobes(t)
+	testkernel.Shows(t, "0.9", "4.14")
+	// do_prlimit leaves early where there is no such limit.
+	prog := binaryFile(t, "limiter", append(times(40, call{unix.SYS_PRLIMIT64, 0, unix.RLIMIT_FSIZE, 0, 0x400000}),
+		times(30, call{unix.SYS_PRLIMIT64, 0, 99, 0, 0})...)...)
+	tr := begin(t, "-q", "-x", "fbtreturn=insn", "-n",
+		`fbt::do_prlimit:return/execname=="limiter"/{@[arg0, args[1]]=count();}`)
+	run(t, prog)
+	out, stderr := tr.interrupt()
+	lost(t, stderr)
+	at := map[string]string{} // result and count → offset
+	for _, m := range match(`(?m)^ +(\d+) +(-?\d+) +(\d+)$`, out) {
+		at[m[2]+" "+m[3]] = m[1]
+	}
+	good, bad := at["0 40"], at["-22 30"] // -EINVAL
+	if good == "" || bad == "" || good == bad || good == "0" || bad == "0" {
+		t.Errorf("want 40 returns of 0 and 30 of -22, each at an offset of its own:\n%s", out)
+	}
+}
+
+// A tail call is no return: the user is told.
+func TestTailCall(t *testing.T) {
+	needKprobes(t)
+	testkernel.Shows(t, "4.14")
+	tr := begin(t, "-x", "fbtreturn=insn", "-n", `fbt::vfs_kern_mount:return{}`)
+	_, stderr := tr.interrupt()
+	if !strings.Contains(stderr, "tail call at +0x") {
+		t.Skipf("no tail call in vfs_kern_mount of this kernel: %s", stderr)
+	}
+}
+
+func TestInstructions(t *testing.T) {
+	needKprobes(t)
+	testkernel.Shows(t, "1.21", "1.24", "1.27", "1.29")
+	prog := seeker(t, "seeker", 40, 30)
+	tr := begin(t, "-q", "-n", `instr::ksys_lseek-j*:/execname=="seeker"/{@[probename, arg1]=count(); @at[probename, arg0, arg2]=count();}`)
+	run(t, prog)
+	out, stderr := tr.interrupt()
+	lost(t, stderr)
+	// Per address: not taken and taken.
+	sites := map[string][2]int{}
+	for _, m := range match(`(?m)^ +(0x[0-9a-f]+) +([01]) +(\d+)$`, out) {
+		n, _ := strconv.Atoi(m[3])
+		s := sites[m[1]]
+		s[m[2][0]-'0'] += n
+		sites[m[1]] = s
+	}
+	// The jump on the result of looking up the descriptor runs in every call.
+	every := 0
+	for _, s := range sites {
+		if s[0]+s[1] == 70 {
+			every++
+		}
+		if s[0]+s[1] > 70 {
+			t.Errorf("%d executions of one jump, want at most 70", s[0]+s[1])
+		}
+	}
+	split := slices.ContainsFunc(values(sites), func(s [2]int) bool { return s == [2]int{40, 30} || s == [2]int{30, 40} })
+	if every == 0 || !split {
+		t.Errorf("no jump was executed 70 times, once each way 40 and 30 times:\n%s", out)
+	}
+	for _, m := range match(`(?m)^ +(0x[0-9a-f]+) +(-\d+) +(-?\d+) +\d+$`, out) {
+		addr, _ := strconv.ParseUint(m[1], 0, 64)
+		arg0, _ := strconv.ParseInt(m[2], 10, 64)
+		target, _ := strconv.ParseInt(m[3], 10, 64)
+		if uint64(arg0) != addr || target == 0 || uint64(target)-addr+1<<20 > 1<<21 {
+			t.Errorf("jump at %s: arg0 %x, arg2 %x", m[1], uint64(arg0), uint64(target))
+		}
+	}
+
+	out, _ = trace(t, "-n", `instr::ksys_lseek-call*:{exit(0);}`, "-c", seeker(t, "again", 1, 0))
+	if match(`(?m)^ +\d+ +\d+ +ksys_lseek-call:0x[0-9a-f]{16} *$`, out) == nil {
+		t.Errorf("the default action printed\n%s", out)
+	}
+}
+
+func values[K comparable, V any](m map[K]V) (out []V) {
+	for _, v := range m {
+		out = append(out, v)
+	}
+	return out
+}
+
+// At the first byte of a function the word on top of the stack is the address
+// that it returns to.
+func TestInstructionRegisters(t *testing.T) {
+	needKprobes(t)
+	testkernel.Shows(t, "1.36")
+	prog := reader(t, "reader", 20)
+	tr := begin(t, "-q", "-n", `kinst::vfs_read:0x0/execname=="reader"/{@[*(uint64_t *)regs[R_RSP] == caller]=count(); @who[func(*(uintptr_t *)regs[R_RSP])]=count();}`)
+	run(t, prog)
+	out, stderr := tr.interrupt()
+	lost(t, stderr)
+	if match(`(?m)^ +1 +20$`, out) == nil || match("vmlinux`\\w*read\\w* +20", out) == nil {
+		t.Errorf("the word at the stack pointer is not the caller:\n%s", out)
+	}
+	out = startAndFail(t, "-n", "kinst::vfs_read:0x1{}")
+	if !strings.Contains(out, "no instruction begins at offset 0x1") {
+		t.Errorf("an offset within an instruction: %s", out)
+	}
+}
+
+// startAndFail runs a tracer that must not succeed and returns its complaint.
+func startAndFail(t *testing.T, args ...string) string {
+	t.Helper()
+	tr := start(t, args...)
+	if err := tr.cmd.Wait(); err == nil {
+		t.Errorf("%q: succeeded", args)
+	}
+	return tr.err.String()
+}
+
+// Every function of the kernel, with work going on.
+func TestAllFunctions(t *testing.T) {
+	needKprobes(t)
+	testkernel.Shows(t, "0.13", "0.15", "1.22", "1.23", "3.18")
+	if missing(t, "-x", "fbt=multi", "-n", "fbt::vfs_read:entry{exit(0);}") {
+		t.Skip("SKIP-FEATURE: multi links of kprobes (since 5.18 with CONFIG_FPROBE)")
+	}
+	before := taint(t)
+	tr := begin(t, "-n", `fbt:::entry{@=count();} END{printf("the end\n");}`)
+	prog := reader(t, "reader", 200)
+	for range 3 {
+		run(t, prog)
+	}
+	out, stderr := tr.interrupt()
+	m := match(`(?m)^dtrace: description 'fbt:::entry' matched (\d+) probes$`, stderr)
+	if len(m) != 1 || len(m[0][1]) < 5 {
+		t.Errorf("no count of ten thousands of probes in %q", stderr)
+	}
+	if n := strings.Count(out, "the end"); n != 1 {
+		t.Errorf("END fired %d times", n)
+	}
+	sum := match(`(?m)^ +(\d+)$`, out)
+	if len(sum) != 1 || len(sum[0][1]) < 4 {
+		t.Errorf("no sum of thousands in\n%s", out)
+	}
+	if after := taint(t); after != before {
+		t.Errorf("the kernel's taint was %s and is %s", before, after)
+	}
+	left(t)
+}
+
+// left fails the test if probes are left on kernel functions.
+func left(t *testing.T) {
+	t.Helper()
+	for _, f := range []string{"/sys/kernel/tracing/enabled_functions", "/sys/kernel/debug/kprobes/list"} {
+		if b, err := os.ReadFile(f); err == nil && len(b) > 0 {
+			t.Errorf("%s: %s", f, b)
+		}
+	}
+}
+
+// Four tracers on one function: two of ours, the function tracer and a kprobe
+// event.
+func TestTogether(t *testing.T) {
+	needKprobes(t)
+	testkernel.Shows(t, "0.14", "4.12")
+	before := taint(t)
+	root := "/sys/kernel/tracing"
+	inst := filepath.Join(root, "instances", "godtrace_rows")
+	if err := os.Mkdir(inst, 0o755); err != nil {
+		t.Skip("SKIP-FEATURE: instances of tracefs:", err)
+	}
+	put := func(file, text string) {
+		t.Helper()
+		f, err := os.OpenFile(file, os.O_WRONLY|os.O_APPEND, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		if _, err := f.WriteString(text); err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+	}
+	defer os.Remove(inst)
+	put(root+"/kprobe_events", "p:godtrace_rows/reads vfs_read\n")
+	defer func() {
+		put(inst+"/events/godtrace_rows/reads/enable", "0")
+		put(inst+"/current_tracer", "nop")
+		put(root+"/kprobe_events", "-:godtrace_rows/reads\n")
+	}()
+	put(inst+"/set_ftrace_filter", "vfs_read\n")
+	put(inst+"/current_tracer", "function")
+	put(inst+"/events/godtrace_rows/reads/enable", "1")
+	prog := reader(t, "reader", 50)
+	text := `fbt::vfs_read:entry/execname=="reader"/{@=count();}`
+	one := begin(t, "-q", "-x", "fbt=fentry", "-n", text)
+	two := begin(t, "-q", "-x", "fbt=kprobe", "-n", text)
+	run(t, prog)
+	for _, tr := range []*tracer{one, two} {
+		out, _ := tr.interrupt()
+		if match(`(?m)^ +50$`, out) == nil {
+			t.Errorf("not 50 in\n%s", out)
+		}
+	}
+	put(inst+"/tracing_on", "0") // reading calls vfs_read
+	b, err := os.ReadFile(inst + "/trace")
+	if err != nil {
+		t.Fatal(err)
+	}
+	calls, events := 0, 0
+	for line := range strings.Lines(string(b)) {
+		if strings.Contains(line, "reader-") {
+			if strings.Contains(line, "reads:") {
+				events++
+			} else if strings.Contains(line, "vfs_read <-") {
+				calls++
+			}
+		}
+	}
+	if calls != 50 || events != 50 {
+		t.Errorf("the function tracer saw %d calls, the event %d; want 50", calls, events)
+	}
+	if after := taint(t); after != before {
+		t.Errorf("the kernel's taint was %s and is %s", before, after)
+	}
+}
+
+// On and off again, with the function being called all the time.
+func TestFbtRounds(t *testing.T) {
+	needKprobes(t)
+	testkernel.Shows(t, "0.18", "1.12")
+	for range 20 {
+		prog := reader(t, "reader", 100)
+		out, stderr := trace(t, "-q", "-n", `fbt::vfs_read:entry/pid==$target/{@a=count();} syscall::read:entry/pid==$target/{@b=count();} END{printa("%@d %@d\n",@a,@b);}`, "-c", prog)
+		lost(t, stderr)
+		if !strings.HasPrefix(strings.TrimSpace(out), "100 100") {
+			t.Fatalf("want 100 and 100:\n%s", out)
+		}
+	}
+	left(t)
+}
+
+// The fields of a tracepoint's record are its arguments; those of the raw one
+// are the kernel's own.
+func TestTracepointArguments(t *testing.T) {
+	testkernel.RequireRoot(t)
+	testkernel.Shows(t, "1.4", "1.8")
+	if _, err := os.Stat("/sys/kernel/tracing/events/sched"); err != nil {
+		t.Skip("SKIP-FEATURE: tracefs:", err)
+	}
+	prog := binaryFile(t, "namer", times(7, call{unix.SYS_PRCTL, unix.PR_SET_NAME, "another name"})...)
+	tr := begin(t, "-q", "-n", `
+		sdt:task::task_rename/stringof(args[2]) == "another name"/{@["sdt", execname, args[0] == pid]=count();}
+		rawtp:task::task_rename/stringof(args[1]) == "another name"/{@["rawtp", execname, args[0]->pid == pid]=count();}`)
+	run(t, prog)
+	out, stderr := tr.interrupt()
+	lost(t, stderr)
+	for _, p := range []string{"sdt", "rawtp"} {
+		// The first time it has its old name.
+		if match(`(?m)^ +`+p+` +namer +1 +1$`, out) == nil || match(`(?m)^ +`+p+` +another name +1 +6$`, out) == nil {
+			t.Errorf("%s: not once from namer and 6 times from its new name:\n%s", p, out)
+		}
+	}
+}
