@@ -23,6 +23,11 @@ type lvalue struct {
 	// Bit-field within the word of t at addr+off.
 	bits, shift int64
 	size        int
+	// Part of a by-reference variable: at byte base of root, and index bytes on
+	// (0: none) where it is not constant. addr is set as well, for reading.
+	root  *lvalue
+	base  int64
+	index dif.Reg
 }
 
 // place1 evaluates the address or key of e, once.
@@ -35,10 +40,131 @@ func (f *fn) place1(e check.Expr) lvalue {
 		}
 		return l
 	case *check.Mem:
+		if l, ok := f.part(e); ok {
+			return l
+		}
 		return f.mem(e)
 	}
 	f.fail("D_OP_LVAL", "operator requires modifiable lvalue as an operand")
 	return lvalue{}
+}
+
+// part evaluates e if it is a member or element of a by-reference variable.
+// The memory of variables is not written at addresses: a store replaces the
+// whole variable (see storeInto).
+func (f *fn) part(e *check.Mem) (lvalue, bool) {
+	ref, base, index, ok := variablePart(e.Addr)
+	if !ok || e.User {
+		return lvalue{}, false
+	}
+	root := f.place1(ref)
+	v := f.load(root)
+	l := f.shape(e)
+	l.root, l.base = &root, base+l.off
+	l.addr = f.in(v)
+	for _, x := range index {
+		n := f.scalar(x.x)
+		if x.minus {
+			neg := f.reg()
+			f.emit(dif.Ins{Op: dif.Neg, Dst: neg, A: n})
+			n = neg
+		}
+		if l.index != 0 {
+			sum := f.reg()
+			f.emit(dif.Ins{Op: dif.Add, Dst: sum, A: l.index, B: n})
+			n = sum
+		}
+		l.index = n
+	}
+	if l.index != 0 {
+		at := f.reg()
+		f.emit(dif.Ins{Op: dif.Add, Dst: at, A: l.addr, B: l.index})
+		l.addr = at
+	}
+	l.off = l.base
+	return l, true
+}
+
+// term is a summand of an address that is not constant.
+type term struct {
+	x     check.Expr
+	minus bool
+}
+
+// variablePart takes an address apart that lies in a by-reference variable.
+func variablePart(e check.Expr) (ref *check.VarRef, base int64, index []term, ok bool) {
+	switch e := e.(type) {
+	case *check.AddrOf:
+		return partOf(e.X)
+	case *check.Conv:
+		if !types.IsPointer(e.T) {
+			return nil, 0, nil, false
+		}
+		if byRef(e.X.Type()) && !types.IsString(e.X.Type()) {
+			return partOf(e.X)
+		}
+		return variablePart(e.X)
+	case *check.Binary:
+		if ref, base, index, ok = variablePart(e.X); !ok {
+			return nil, 0, nil, false
+		}
+		if k, isConst := e.Y.(*check.Const); isConst {
+			if e.Op == syntax.Sub {
+				return ref, base - k.Value, index, true
+			}
+			return ref, base + k.Value, index, true
+		}
+		return ref, base, append(index, term{e.Y, e.Op == syntax.Sub}), true
+	}
+	return nil, 0, nil, false
+}
+
+// partOf does so for an object.
+func partOf(e check.Expr) (ref *check.VarRef, base int64, index []term, ok bool) {
+	switch e := e.(type) {
+	case *check.VarRef:
+		return e, 0, nil, byRef(e.Var.Type)
+	case *check.Mem:
+		if ref, base, index, ok = variablePart(e.Addr); ok && !e.User {
+			return ref, base + e.Off, index, true
+		}
+	}
+	return nil, 0, nil, false
+}
+
+// storeInto writes v to a part of a variable: it takes a copy of the whole,
+// changes that, and writes it back. Where the place is not constant the copy
+// lies in scratch memory, so that an index outside the variable faults.
+func (f *fn) storeInto(l lvalue, v val) {
+	n := f.c.sizeof(l.root.t)
+	whole := f.in(f.load(*l.root))
+	if l.index == 0 {
+		if l.base < 0 || l.base+int64(f.c.sizeof(l.t)) > int64(n) {
+			f.fail("D_ARR_BOUNDS", "index outside array bounds: byte %d of %d", l.base, n)
+		}
+		t := f.temp(n, "whole")
+		f.emit(dif.Ins{Op: dif.TMem, Temp: t, A: whole, Size: int32(n)})
+		switch {
+		case types.IsString(l.t):
+			f.emit(dif.Ins{Op: dif.TStr, Temp: t, Imm: l.base, A: f.local(v), Size: int32(f.c.sizeof(l.t)), Pad: true})
+		case byRef(l.t):
+			size := f.c.sizeof(l.t)
+			f.emit(dif.Ins{Op: dif.TMem, Temp: t, Imm: l.base, A: f.localMem(v, size), Size: int32(size)})
+		default:
+			f.emit(dif.Ins{Op: dif.TStore, Temp: t, Imm: l.base, A: f.in(v), Size: int32(l.size)})
+		}
+		f.store(*l.root, inReg(f.tempAddr(t)))
+		return
+	}
+	size := f.in(konst(int64(n)))
+	copy := f.reg()
+	f.emit(dif.Ins{Op: dif.Call, Sym: int32(dif.SAlloca), Dst: copy, Args: []dif.Reg{size}, Comment: "alloca"})
+	f.emit(dif.Ins{Op: dif.Call, Sym: int32(dif.SBcopy), Dst: f.reg(), Args: []dif.Reg{whole, copy, size}, Comment: "bcopy"})
+	at := f.reg()
+	f.emit(dif.Ins{Op: dif.Add, Dst: at, A: copy, B: l.index})
+	in := lvalue{t: l.t, addr: at, off: l.base, size: l.size}
+	f.store(in, v)
+	f.store(*l.root, inReg(copy))
 }
 
 func varName(v *check.Var) string {
@@ -52,10 +178,7 @@ func varName(v *check.Var) string {
 }
 
 func (f *fn) mem(e *check.Mem) lvalue {
-	l := lvalue{t: e.T, off: e.Off, size: int(e.T.Size())}
-	if e.User {
-		l.space = dif.SpaceUser
-	}
+	l := f.shape(e)
 	// *(T *)copyin(a, n) reads user memory in place.
 	if c, ok := unwrap(e.Addr).(*check.Call); ok && c.Sub == dif.SCopyin && len(c.Args) == 2 {
 		n, ok := c.Args[1].(*check.Const)
@@ -72,6 +195,15 @@ func (f *fn) mem(e *check.Mem) lvalue {
 		l.space = dif.SpaceUser
 	}
 	l.addr = f.in(v)
+	return l
+}
+
+// shape is the shape of e: its type, offset and bits, without the address.
+func (f *fn) shape(e *check.Mem) lvalue {
+	l := lvalue{t: e.T, off: e.Off, size: int(e.T.Size())}
+	if e.User {
+		l.space = dif.SpaceUser
+	}
 	if e.Bits > 0 {
 		l.bits = e.Bits
 		unit := int64(max(l.size, 1))
@@ -171,6 +303,9 @@ func (f *fn) store(l lvalue, v val) val {
 		}
 		f.emit(i)
 		return v
+	case l.root != nil && l.bits == 0:
+		f.storeInto(l, v)
+		return v
 	case l.space == dif.SpaceUser:
 		f.fail("D_OP_LVAL", "memory of a process is changed with copyout( ), not by assignment")
 	case byRef(l.t):
@@ -224,7 +359,9 @@ func (f *fn) storeBits(l lvalue, v val) val {
 	f.emit(dif.Ins{Op: dif.And, Dst: low, A: f.in(v), Imm: mask})
 	f.emit(dif.Ins{Op: dif.Shl, Dst: at, A: low, Imm: l.shift})
 	f.emit(dif.Ins{Op: dif.Or, Dst: word, A: clear, B: at})
-	f.emit(dif.Ins{Op: dif.Store, A: l.addr, Imm: l.off, Size: int32(l.size), B: word})
+	whole := l
+	whole.bits, whole.t = 0, unitType(l.size)
+	f.store(whole, inReg(word))
 	_, signed := width(l.t)
 	if !signed {
 		return inReg(low)
@@ -298,4 +435,17 @@ func (f *fn) incDec(e *check.IncDec) val {
 		return old
 	}
 	return new
+}
+
+// unitType is the unsigned integer of size bytes.
+func unitType(size int) types.Type {
+	switch size {
+	case 1:
+		return types.TUChar
+	case 2:
+		return types.TUShort
+	case 4:
+		return types.TUInt
+	}
+	return types.TULong
 }
