@@ -13,6 +13,7 @@ import (
 	"godtrace/internal/dif"
 	"godtrace/internal/probe"
 	"godtrace/internal/provider"
+	"godtrace/internal/symbol"
 )
 
 // running is a session between Go and its end.
@@ -227,6 +228,7 @@ func (s *Session) loadConfig(r *running) (*bpf.Config, error) {
 		Dump:        s.Disasm,
 		LogSize:     s.opts.get("bpflogsize"),
 	}
+	cfg.KSym = kernelAddr
 	if s.opts.flag("bpflog") {
 		cfg.Log = s.VerifierLog
 	}
@@ -240,6 +242,19 @@ func (s *Session) loadConfig(r *running) (*bpf.Config, error) {
 		cfg.Groups = append(cfg.Groups, a.Group)
 	}
 	return cfg, nil
+}
+
+// kernelAddr is the address of a kernel symbol that a program names.
+func kernelAddr(module, name string) (uint64, error) {
+	k, err := symbol.KernelSymbols()
+	if err != nil {
+		return 0, err
+	}
+	addr, ok := k.Addr(module, name)
+	if !ok {
+		return 0, fmt.Errorf("kernel symbol %s: the kernel tells no address of it (CONFIG_KALLSYMS_ALL lists variables)", name)
+	}
+	return addr, nil
 }
 
 func (s *Session) debugf(format string, args ...any) {

@@ -69,6 +69,7 @@ type Machine struct {
 	global  []cell
 	self    map[int64][]cell
 	this    []cell
+	threads map[int64]bool // those that ever set a variable
 	dyn     map[dynKey]*cell
 	aggs    []map[string][]int64
 	regions map[uint32]*region
@@ -125,6 +126,7 @@ func NewMachine(o *Object, w World) *Machine {
 	return &Machine{
 		Obj: o, World: w,
 		self:    make(map[int64][]cell),
+		threads: make(map[int64]bool),
 		dyn:     make(map[dynKey]*cell),
 		regions: make(map[uint32]*region),
 		zeros:   make(map[int]uint64),
@@ -133,11 +135,15 @@ func NewMachine(o *Object, w World) *Machine {
 	}
 }
 
-// Fire runs the clauses of f in order.
+// Fire runs the clauses of f in order. After exit() only END fires.
 func (m *Machine) Fire(f *Firing) {
 	m.this = make([]cell, len(m.Obj.Vars))
 	m.tokOK = false
+	end := f.Desc.Provider == "dtrace" && f.Desc.Name == "END"
 	for n, cl := range f.Clauses {
+		if m.Exited && !end {
+			break // exit() ends tracing at once, but for the clause it is in
+		}
 		m.scratch = m.Scratch
 		if m.scratch == 0 {
 			m.scratch = 16 << 10
@@ -528,10 +534,12 @@ func (x *exec) ins(i *Ins) {
 	case VarGet:
 		r[i.Dst] = x.cell(i).n
 	case VarSet:
+		x.store(i)
 		x.cell(i).n = r[i.A]
 	case VarAddr:
 		r[i.Dst] = int64(x.addr(i, x.cell(i)))
 	case VarStr, VarMem:
+		x.store(i)
 		x.setRef(i, x.cell(i), i.Op == VarStr)
 	case DynGet, DynSet, DynAddr, DynStr, DynMem, DynDel:
 		x.dynamic(i)
@@ -711,19 +719,31 @@ func (x *exec) cell(i *Ins) *cell {
 	return &m.global[i.Sym]
 }
 
-// addr is the address of the by-reference variable held by c; where it was
-// never set, that of zeroes.
+// addr is the address of the by-reference variable held by c; of an element
+// that is absent and of a thread that has no variables, that of zeroes.
 func (x *exec) addr(i *Ins, c *cell) uint64 {
 	if c != nil && c.addr != 0 {
 		return c.addr
 	}
-	n := x.m.Obj.Vars[i.Sym].Size
+	v := x.m.Obj.Vars[i.Sym]
+	n := v.Size
+	if i.Op == VarAddr && (v.Class != Self || x.m.threads[x.tid()]) {
+		c.addr = x.m.alloc(n, false, v.Class != This)
+		return c.addr
+	}
 	a, ok := x.m.zeros[n]
 	if !ok {
 		a = x.m.alloc(n, false, true)
 		x.m.zeros[n] = a
 	}
 	return a
+}
+
+// store notes that the thread has variables, if i sets one of its.
+func (x *exec) store(i *Ins) {
+	if x.m.Obj.Vars[i.Sym].Class == Self {
+		x.m.threads[x.tid()] = true
+	}
 }
 
 // setRef copies the value at register A into the variable held by c.
@@ -769,12 +789,14 @@ func (x *exec) dynamic(i *Ins) {
 	case DynDel:
 		delete(m.dyn, k)
 	case DynSet:
+		x.store(i)
 		if x.regs[i.A] == 0 {
 			delete(m.dyn, k)
 			return
 		}
 		m.dyn[k] = &cell{n: x.regs[i.A]}
 	case DynStr, DynMem:
+		x.store(i)
 		if c == nil {
 			c = &cell{}
 		}

@@ -9,7 +9,8 @@
 //
 // Flags are split as a shell does it; $TRIGGER is the folder of the programs in
 // test/trigger. exit is the expected status of the command, 0 if not given.
-// CPU numbers and probe IDs in the output are written as digits 0.
+// CPU numbers and probe IDs in the output are written as 0, lines of the
+// programs in test/trigger are left out.
 package d_test
 
 import (
@@ -59,6 +60,7 @@ func run(t *testing.T, cmd, trigger, file string) {
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
 	c := exec.CommandContext(ctx, cmd, append(append(flags, "-s", file), args...)...)
+	c.Env = append(os.Environ(), "LC_ALL=C", "LANGUAGE=")
 	var stdout, stderr bytes.Buffer
 	c.Stdout, c.Stderr = &stdout, &stderr
 	c.Cancel = func() error { return c.Process.Signal(os.Interrupt) }
@@ -81,10 +83,16 @@ func run(t *testing.T, cmd, trigger, file string) {
 	}
 }
 
-var probeLine = regexp.MustCompile(`(?m)^ {0,2}\d+ +\d+( +\S*:\S+ )`)
+// What differs from run to run: CPU and ID of a probe line, the report of a
+// program of test/trigger.
+var (
+	triggerLine = regexp.MustCompile(`(?m)^thread .*\n`)
+	probeLine   = regexp.MustCompile(`(?m)^ {0,2}\d+ +\d+( +\S*:\S+ )`)
+)
 
 func compare(t *testing.T, file, got string, must bool) bool {
 	t.Helper()
+	got = triggerLine.ReplaceAllString(got, "")
 	got = probeLine.ReplaceAllString(got, "  0      0$1")
 	want, err := os.ReadFile(file)
 	if errors.Is(err, os.ErrNotExist) {

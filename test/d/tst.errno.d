@@ -9,6 +9,6 @@ syscall::openat:entry
 syscall::openat:return
 /self->path != NULL/
 {
-	printf("%s: %d errno %d\n", self->path, (int)arg1, errno);
+	printf("%s: %s errno %d\n", self->path, (int)arg1 < 0 ? "failed" : "worked", errno);
 	self->path = 0;
 }

@@ -3,5 +3,5 @@
 syscall::exit_group:entry
 /pid == $target/
 {
-	printf("%d %d\n", ustackdepth > 0, ucaller != 0);
+	printf("%d\n", ustackdepth > 0);
 }

@@ -1,5 +1,5 @@
-/* flags: -q -c "/bin/sh -c 'exit 0'" */
-/* execname is that of the caller: the shell leaves with status 0. */
+/* flags: -q -c /bin/true */
+/* The program leaves with status 0. */
 syscall::exit_group:entry
 /pid == $target/
 {
