@@ -4,11 +4,15 @@
 package testkernel
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"sort"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -199,12 +203,39 @@ func CheckLeaks(t testing.TB) {
 	})
 }
 
+// ours marks the processes that descend from this one.
+const ours = "GODTRACE_TEST_PROCESS"
+
+// heldByOthers returns what processes hold that do not descend from this one.
+func heldByOthers() map[Object]bool {
+	all := make(map[Object]bool)
+	mark := []byte(ours + "=" + os.Getenv(ours))
+	dirs, _ := os.ReadDir("/proc")
+	for _, d := range dirs {
+		pid, err := strconv.Atoi(d.Name())
+		if err != nil || pid == os.Getpid() {
+			continue
+		}
+		env, _ := os.ReadFile("/proc/" + d.Name() + "/environ")
+		if slices.ContainsFunc(bytes.Split(env, []byte{0}), func(v []byte) bool { return bytes.Equal(v, mark) }) {
+			continue
+		}
+		held, _ := HeldBy(pid) // nothing if it has ended
+		maps.Copy(all, held)
+	}
+	return all
+}
+
 // CheckMachine fails the test if, when it ends, the machine has BPF objects
-// that it did not have now, whichever process made them. It is for tests that
-// kill a tracer; the kernel has five seconds to reap it.
+// that it did not have now. Those of other tracers, started by others and
+// running, do not count. It is for tests that kill a tracer; the kernel has
+// five seconds to reap it.
 func CheckMachine(t testing.TB) {
 	t.Helper()
 	RequireRoot(t)
+	if os.Getenv(ours) == "" {
+		os.Setenv(ours, strconv.Itoa(os.Getpid()))
+	}
 	before, err := Loaded()
 	if err != nil {
 		t.Fatal(err)
@@ -217,11 +248,14 @@ func CheckMachine(t testing.TB) {
 				t.Error(err)
 				return true
 			}
+			maps.DeleteFunc(now, func(o Object, _ string) bool { _, ok := before[o]; return ok })
+			if len(now) > 0 {
+				others := heldByOthers()
+				maps.DeleteFunc(now, func(o Object, _ string) bool { return others[o] })
+			}
 			left = left[:0]
 			for o, name := range now {
-				if _, ok := before[o]; !ok {
-					left = append(left, o.String()+" "+name)
-				}
+				left = append(left, o.String()+" "+name)
 			}
 			return len(left) == 0
 		})

@@ -26,19 +26,20 @@ func times(n int, c call) []call {
 func TestWholeSystem(t *testing.T) {
 	testkernel.RequireRoot(t)
 	testkernel.Shows(t, "0.4")
-	tr := begin(t, "-n", `syscall::openat:entry{@[execname]=count();}`)
 	want := map[string]int{"worker-a": 30, "worker-b": 50, "worker-c": 70}
-	for name, n := range want {
-		path := binaryFile(t, name, times(n, call{unix.SYS_OPENAT, unix.AT_FDCWD, "/no/such/file", 0})...)
-		if strace, err := exec.LookPath("strace"); err == nil && name == "worker-c" {
-			// Another tracer on the same process does no harm.
-			run(t, strace, "-o", "/dev/null", path)
-			continue
+	out := whole(t, func() (string, string) {
+		tr := begin(t, "-n", `syscall::openat:entry{@[execname]=count();}`)
+		for name, n := range want {
+			path := binaryFile(t, name, times(n, call{unix.SYS_OPENAT, unix.AT_FDCWD, "/no/such/file", 0})...)
+			if strace, err := exec.LookPath("strace"); err == nil && name == "worker-c" {
+				// Another tracer on the same process does no harm.
+				run(t, strace, "-o", "/dev/null", path)
+				continue
+			}
+			run(t, path)
 		}
-		run(t, path)
-	}
-	out, stderr := tr.interrupt()
-	lost(t, stderr)
+		return tr.interrupt()
+	})
 	for name, n := range want {
 		if !strings.Contains(out, fmt.Sprintf("\n  %-50s %16d\n", name, n)) {
 			t.Errorf("no line of %s with %d calls in\n%s", name, n, out)
@@ -51,16 +52,19 @@ func TestWhoCalls(t *testing.T) {
 	testkernel.RequireRoot(t)
 	testkernel.Shows(t, "0.5")
 	victim := filepath.Join(t.TempDir(), "x")
-	if err := os.WriteFile(victim, nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	tr := begin(t, "-qn", `syscall::unlinkat:entry{printf("%s %d %s\n",execname,pid,copyinstr(arg1));}`)
-	pid := run(t, binaryFile(t, "rm", call{unix.SYS_UNLINKAT, unix.AT_FDCWD, victim, 0})).Pid()
-	if _, err := os.Lstat(victim); err == nil {
-		t.Fatal("the file is still there")
-	}
-	out, stderr := tr.interrupt()
-	lost(t, stderr)
+	rm := binaryFile(t, "rm", call{unix.SYS_UNLINKAT, unix.AT_FDCWD, victim, 0})
+	var pid int
+	out := whole(t, func() (string, string) {
+		if err := os.WriteFile(victim, nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		tr := begin(t, "-qn", `syscall::unlinkat:entry{printf("%s %d %s\n",execname,pid,copyinstr(arg1));}`)
+		pid = run(t, rm).Pid()
+		if _, err := os.Lstat(victim); err == nil {
+			t.Fatal("the file is still there")
+		}
+		return tr.interrupt()
+	})
 	want := fmt.Sprintf("rm %d %s", pid, victim)
 	if n := len(match(`(?m)^`+want+`$`, out)); n != 1 {
 		t.Errorf("%d lines %q in\n%s", n, want, out)
@@ -105,10 +109,11 @@ func TestCallsInOrder(t *testing.T) {
 			t.Fatalf("strace sees %q, the test means %q", names, want)
 		}
 	}
-	tr := begin(t, "-qn", `syscall:::entry { printf("%s %s\n", execname, probefunc); }`)
-	run(t, path)
-	out, stderr := tr.interrupt()
-	lost(t, stderr)
+	out := whole(t, func() (string, string) {
+		tr := begin(t, "-qn", `syscall:::entry { printf("%s %s\n", execname, probefunc); }`)
+		run(t, path)
+		return tr.interrupt()
+	})
 	var got []string
 	for line := range strings.Lines(out) {
 		m := match(`^(.+) (\w+)\n$`, line)
@@ -168,10 +173,11 @@ func TestReadSizes(t *testing.T) {
 		t.Fatalf("%d values, the document has 169", total)
 	}
 	sshd := binaryFile(t, "sshd", calls...)
-	tr := begin(t, "-qn", `syscall::read:return /execname == "sshd"/ { @ = quantize(arg0); }`)
-	run(t, sshd)
-	out, stderr := tr.interrupt()
-	lost(t, stderr)
+	out := whole(t, func() (string, string) {
+		tr := begin(t, "-qn", `syscall::read:return /execname == "sshd"/ { @ = quantize(arg0); }`)
+		run(t, sshd)
+		return tr.interrupt()
+	})
 	if got := strings.TrimLeft(out, "\n"); strings.TrimRight(got, "\n") != strings.Trim(sshdTable, "\n") {
 		t.Errorf("table:\n%s\nwant\n%s", got, sshdTable)
 	}
@@ -183,11 +189,12 @@ func TestEnablings(t *testing.T) {
 	testkernel.RequireRoot(t)
 	testkernel.Shows(t, "3.10")
 	path := binaryFile(t, "twice", times(3, call{unix.SYS_GETPPID})...)
-	out, stderr := trace(t, "-qn", `
+	out := whole(t, func() (string, string) {
+		return trace(t, "-qn", `
 		syscall::getppid:entry /pid == $target/ { printf("first %d %d\n", epid, id); n++; }
 		syscall::getppid:entry /pid == $target && n == 2/ { printf("second %d %d\n", epid, id); }
 		syscall::getppid:entry /pid == $target/ { printf("third %d %d\n", epid, id); }`, "-c", path)
-	lost(t, stderr)
+	})
 	lines := match(`(?m)^(\w+) (\d+) (\d+)$`, out)
 	var order []string
 	epids, ids := map[string]map[string]bool{}, map[string]bool{}
@@ -228,19 +235,26 @@ func TestDebugLog(t *testing.T) {
 	testkernel.RequireRoot(t)
 	testkernel.Shows(t, "3.15")
 	t.Setenv("DTRACE_DEBUG", "1")
-	tr := begin(t, "-qn", `syscall::getppid:entry /pid == $target/ { @[execname] = count(); self->t = 1; printf("%s", execname); }
-		profile-97, tick-50ms { @p = count(); } ERROR { @e = count(); } syscall::getppid:entry /pid == $target/ { trace(*(int *)0); }`,
-		"-c", binaryFile(t, "noted", append(times(5, call{unix.SYS_GETPPID}), call{unix.SYS_NANOSLEEP, "\x00\x00\x00\x00\x00\x00\x00\x00\x00\x65\xcd\x1d\x00\x00\x00\x00", 0})...))
-	held, err := testkernel.HeldBy(tr.cmd.Process.Pid)
-	if err != nil {
-		t.Fatal(err)
-	}
 	kinds := map[string]int{}
-	for o := range held {
-		kinds[o.Kind]++
-	}
-	_, log := tr.end()
-	lost(t, log)
+	var log string
+	noted := binaryFile(t, "noted", append(times(5, call{unix.SYS_GETPPID}),
+		call{unix.SYS_NANOSLEEP, "\x00\x00\x00\x00\x00\x00\x00\x00\x00\x65\xcd\x1d\x00\x00\x00\x00", 0})...) // 500 ms
+	whole(t, func() (string, string) {
+		tr := begin(t, "-qn", `syscall::getppid:entry /pid == $target/ { @[execname] = count(); self->t = 1; printf("%s", execname); }
+			profile-97, tick-50ms { @p = count(); } ERROR { @e = count(); } syscall::getppid:entry /pid == $target/ { trace(*(int *)0); }`,
+			"-c", noted)
+		held, err := testkernel.HeldBy(tr.cmd.Process.Pid)
+		if err != nil {
+			t.Fatal(err)
+		}
+		clear(kinds)
+		for o := range held {
+			kinds[o.Kind]++
+		}
+		out, errs := tr.end()
+		log = errs
+		return out, errs
+	})
 	const done = `: ok, \d+ µs$`
 	maps := match(`(?m)^libdtrace DEBUG \d+: map \w+: type \d+, key \d+, value \d+, \d+ entries`+done, log)
 	progs := match(`(?m)^libdtrace DEBUG \d+: program \w+: type \d+, \d+ instructions`+done, log)
