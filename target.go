@@ -163,7 +163,7 @@ func linkerDone(o *symbol.Object) (uint64, bool) {
 	}
 	le := binary.LittleEndian
 	for len(b) >= 12 {
-		name, desc := int(le.Uint32(b))+3&^3, int(le.Uint32(b[4:]))+3&^3
+		name, desc := (int(le.Uint32(b))+3)&^3, (int(le.Uint32(b[4:]))+3)&^3
 		if name < 0 || desc < 0 || 12+name+desc > len(b) {
 			break
 		}
