@@ -137,6 +137,7 @@ type gen struct {
 	strs   []string // string lvalues
 	aggs   []aggVar
 	arrays []array
+	index  []string // C arrays of four integers
 	p      bool // this->p is there
 }
 
@@ -172,6 +173,24 @@ func newUnit(r *rand.Rand, name string) *unit {
 		if g.IntN(2) == 0 {
 			add(init, class+"->"+v+" = "+g.number())
 		}
+	}
+	if g.IntN(3) == 0 { // a struct and an array, as a whole and in parts
+		class := g.pick([]string{"", "", "self ", "this "})
+		v := name + "_r"
+		g.u.decls = append(g.u.decls, class+"struct fz "+v+";")
+		if class != "" {
+			v = strings.TrimSpace(class) + "->" + v
+		}
+		for _, m := range members {
+			g.vars = append(g.vars, v+"."+m)
+		}
+		add(init, v+".l = "+g.number())
+	}
+	if g.IntN(3) == 0 {
+		v := name + "_v"
+		g.u.decls = append(g.u.decls, g.pick(intTypes)+" "+v+"[4];")
+		g.vars = append(g.vars, v+"[0]", v+"[2]")
+		g.index = append(g.index, v)
 	}
 	for i := range 1 + g.IntN(2) {
 		v := fmt.Sprintf("%s_s%d", name, i)
@@ -387,6 +406,9 @@ func (g *gen) lvalue() *node {
 	if g.p && g.IntN(2) == 0 {
 		return leaf('i', "this->p->"+g.pick(members))
 	}
+	if len(g.index) > 0 && g.IntN(5) == 0 {
+		return mk('i', g.pick(g.index)+"[(%) & 3]", g.num(1))
+	}
 	return leaf('i', g.pick(g.vars))
 }
 
@@ -484,6 +506,9 @@ func (g *gen) num(depth int) *node {
 	case 21:
 		if g.p {
 			return mk('i', "this->p->arr[(%) & 3]", g.num(d))
+		}
+		if len(g.index) > 0 {
+			return mk('i', g.pick(g.index)+"[(%) & 3]", g.num(d))
 		}
 	}
 	return g.num(d)
