@@ -157,7 +157,7 @@ func (s *Session) Work() (Status, error) {
 	}
 	now := time.Now()
 	if w.nextSwitch.IsZero() {
-		w.nextSwitch = now.Add(s.rate("switchrate"))
+		w.nextSwitch = now.Add(s.switchRate())
 		w.nextAgg = now.Add(s.rate("aggrate"))
 		w.nextStatus = now.Add(s.rate("statusrate"))
 	}
@@ -173,7 +173,7 @@ func (s *Session) Work() (Status, error) {
 		worked := false
 		if pressure := s.pressure(); pressure || !now.Before(w.nextSwitch) {
 			if !pressure {
-				w.nextSwitch = now.Add(s.rate("switchrate"))
+				w.nextSwitch = now.Add(s.switchRate())
 			}
 			if err := s.consume(false); err != nil {
 				return Done, s.abort(err)
@@ -203,6 +203,16 @@ func (s *Session) Work() (Status, error) {
 			}
 		}
 	}
+}
+
+// switchRate is how often rings are emptied. With speculations it is also how
+// soon a committed or discarded one is free again (option cleanrate).
+func (s *Session) switchRate() time.Duration {
+	d := s.rate("switchrate")
+	if s.rt.SpecRings() != nil {
+		d = min(d, s.rate("cleanrate"))
+	}
+	return d
 }
 
 func (s *Session) rate(name string) time.Duration {

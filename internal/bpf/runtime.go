@@ -177,7 +177,8 @@ func synchronizeRCU() error {
 // a Quiesce.
 func (r *Runtime) FreeSpeculation(id int) {
 	if id >= 1 && id <= r.plan.nspec {
-		r.word(r.plan.specOff + 8*id).Store(specFree)
+		w := r.word(r.plan.specOff + 8*id)
+		_ = w.CompareAndSwap(specCommitting, specFree) || w.CompareAndSwap(specDiscarding, specFree)
 	}
 }
 

@@ -211,7 +211,7 @@ func (f *fn) copyAlloc(in *dif.Ins, src, n dif.Reg, user bool, dst func()) {
 	f.getTo(src, r3)
 	helper := int32(fnProbeReadKernel)
 	if user {
-		helper = fnProbeReadUser
+		helper = f.readUser()
 	}
 	c.call(helper)
 	c.jmpImm(jNE, r0, 0, f.fault(dif.FltBadAddr, src, 0))
@@ -243,7 +243,7 @@ func (f *fn) copyinstr(in *dif.Ins, src, limit dif.Reg) {
 		c.aluImm(opAdd, r2, 1)
 	}
 	f.getTo(src, r3)
-	c.call(fnProbeReadUserStr)
+	f.readUserStr()
 	c.jmpImm(jSLT, r0, 0, f.fault(dif.FltBadAddr, src, 0))
 	f.resultAddr(in)
 }
@@ -606,7 +606,7 @@ func (f *fn) action(in *dif.Ins) {
 		done := c.newLabel()
 		f.getTo(a0, r1)
 		c.jmpImm(jEQ, r1, 0, done)
-		c.jmpImm(jGT, r1, int32(p.nspec), done)
+		c.jmpImm(jGT, r1, int32(p.nspec), f.fault(dif.FltIllOp, 0, 0))
 		if p.nspec == 0 {
 			c.place(done)
 			return

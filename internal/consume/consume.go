@@ -109,6 +109,7 @@ type Consumer struct {
 	last    map[int]int // probe index of the CPU's line before, for Flow
 	specs   map[uint16][]specRec
 	fresh   bool // the tables are up to date for this batch
+	specsIn bool // so are the speculations
 }
 
 type specRec struct {
@@ -174,7 +175,7 @@ func (c *Consumer) Flush() error {
 
 // BeginBatch is called before the records of a batch: printa() takes one
 // snapshot a batch.
-func (c *Consumer) BeginBatch() { c.fresh = false }
+func (c *Consumer) BeginBatch() { c.fresh, c.specsIn = false, false }
 
 // Speculative takes in a record of a speculation. rec is copied.
 func (c *Consumer) Speculative(cpu int, rec []byte) {
@@ -201,23 +202,53 @@ func (c *Consumer) Record(cpu int, rec []byte) error {
 		return fmt.Errorf("corrupt record on CPU %d: %d bytes, expected %d", cpu, len(payload), r.Size)
 	}
 	for i := range r.Actions {
-		// The clause of a commit() has no line of its own: what it committed stands for it.
-		if a := &r.Actions[i]; a.Kind == dif.ActCommit {
-			return c.commit(a, payload)
+		if r.Actions[i].Kind == dif.ActCommit {
+			return c.committing(r, payload)
 		}
 	}
 	v := View{CPU: cpu, Time: h.Time, Probe: p.Probe, Epid: p.Epid, Rec: r}
 	return c.print(&v, int(h.Probe), payload)
 }
 
-func (c *Consumer) commit(a *dif.Action, payload []byte) error {
+// committing handles the record of a clause with a commit(): it has no line of
+// its own, what it committed stands for it.
+func (c *Consumer) committing(r *dif.Record, payload []byte) error {
+	for i := range r.Actions {
+		var err error
+		switch a := &r.Actions[i]; a.Kind {
+		case dif.ActCommit:
+			err = c.commit(a, payload)
+		case dif.ActDiscard:
+			err = c.discard(a, payload)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// speculation takes the records of the speculation that an action names.
+func (c *Consumer) speculation(a *dif.Action, payload []byte) ([]specRec, error) {
 	id := uint16(c.intArg(a, 0, payload))
-	if err := c.Host.Speculations(); err != nil {
-		return err
+	// Everything speculated before the batch began is in by now.
+	if !c.specsIn {
+		c.specsIn = true
+		if err := c.Host.Speculations(); err != nil {
+			return nil, err
+		}
 	}
 	recs := c.specs[id]
 	delete(c.specs, id)
 	c.Host.SpecDone(int(id))
+	return recs, nil
+}
+
+func (c *Consumer) commit(a *dif.Action, payload []byte) error {
+	recs, err := c.speculation(a, payload)
+	if err != nil {
+		return err
+	}
 	for _, s := range recs {
 		h := ParseHeader(s.rec)
 		p := &c.Probes[h.Probe]
@@ -230,13 +261,8 @@ func (c *Consumer) commit(a *dif.Action, payload []byte) error {
 }
 
 func (c *Consumer) discard(a *dif.Action, payload []byte) error {
-	id := uint16(c.intArg(a, 0, payload))
-	if err := c.Host.Speculations(); err != nil {
-		return err
-	}
-	delete(c.specs, id)
-	c.Host.SpecDone(int(id))
-	return nil
+	_, err := c.speculation(a, payload)
+	return err
 }
 
 func (c *Consumer) intArg(a *dif.Action, i int, payload []byte) uint64 {

@@ -876,7 +876,10 @@ func (x *exec) act(i *Ins) {
 		}
 	case OpCommit, OpDiscard:
 		// What the records of the speculation become is the reader's business.
-		if id := args[0]; id > 0 && id <= int64(len(m.specs)) {
+		switch id := args[0]; {
+		case uint64(id) > uint64(len(m.specs)):
+			bad(FltIllOp, 0)
+		case id > 0:
 			m.specs[id-1] = false
 		}
 	case OpCopyout:
