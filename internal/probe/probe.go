@@ -53,13 +53,13 @@ type Arg struct {
 type LocKind uint8
 
 const (
-	LocArg   LocKind = iota // argN: as the kind of attachment defines it
-	LocCtx                  // Size bytes at byte Off of the BPF context (tracepoint fields)
-	LocReg                  // the register at byte Off of the probe's pt_regs
-	LocMem                  // Size bytes at address (register at Off) + Disp; User address space
-	LocConst                // the constant Disp
-	LocCtxAddr              // the address of byte Off of the BPF context (arrays in tracepoint records)
-	LocCtxData              // the address of byte D+Disp of the context; D: low 16 bits of the u32 at Off
+	LocArg     LocKind = iota // argN: as the kind of attachment defines it
+	LocCtx                    // Size bytes at byte Off of the BPF context (tracepoint fields)
+	LocReg                    // the register at byte Off of the probe's pt_regs
+	LocMem                    // Size bytes at address (register at Off) + Disp; User address space
+	LocConst                  // the constant Disp
+	LocCtxAddr                // the address of byte Off of the BPF context (arrays in tracepoint records)
+	LocCtxData                // the address of byte D+Disp of the context; D: low 16 bits of the u32 at Off
 )
 
 // Loc is a location; Size in bytes, Signed for sign extension.
