@@ -97,10 +97,14 @@ const (
 const (
 	bufOff  = -8
 	buf2Off = -16
+	buf3Off = -64 // two words, in sleepable programs
 )
 
 func newFn(p *plan, gp *groupPlan, in *instance, inError bool) (*fn, error) {
 	f := &fn{p: p, gp: gp, in: in, cl: in.cl, inError: inError, nregs: in.cl.NRegs, frame: 16, frameMax: frameAlone}
+	if gp.sleepable {
+		f.frame = -sleeperOff
+	}
 	if p.hasErr {
 		f.frameMax = 192
 	}

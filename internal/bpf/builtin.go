@@ -380,7 +380,7 @@ func (f *fn) arg(n int, r reg) {
 			c.load(8, r, ctx(), callArgs[n])
 			return
 		}
-		helper := int32(fnProbeReadUser)
+		helper := f.readUser()
 		if f.gp.g.Kind == probe.KindKprobe {
 			helper = fnProbeReadKernel
 		}
@@ -603,7 +603,7 @@ func (f *fn) location(in *dif.Ins, l *probe.Loc) {
 		}
 		c.addr(r1, fp, bufOff)
 		c.imm(r2, int64(n))
-		c.call(fnProbeReadUser) // on failure the buffer is zero
+		c.call(f.readUser()) // on failure the buffer is zero
 		c.load(n, r0, fp, bufOff)
 	default:
 		f.unsupported(in, "this kind of argument", "")
@@ -715,7 +715,7 @@ func (f *fn) execargs(in *dif.Ins) {
 	c.imm(r2, execargsMax)
 	c.place(fits)
 	c.store(8, fp, bufOff, r2)
-	c.call(fnProbeReadUser)
+	c.call(f.readUser())
 	f.strBuf(r1)
 	c.jmpImm(jNE, r0, 0, done) // paged out: zeroes, no arguments
 	// Zero bytes become blanks, eight at a time: 0x80 is left where a byte was

@@ -854,7 +854,7 @@ func (f *fn) loadIns(in *dif.Ins) {
 		c.imm(r2, int64(n))
 		helper := int32(fnProbeReadKernel)
 		if in.Space == dif.SpaceUser {
-			helper = fnProbeReadUser
+			helper = f.readUser()
 		}
 		c.call(helper)
 		c.jmpImm(jNE, r0, 0, f.fault(dif.FltBadAddr, in.A, in.Imm))
@@ -932,11 +932,11 @@ func (f *fn) readStr(in *dif.Ins, n int) {
 	c := f.c
 	f.getTo(in.A, r3)
 	c.imm(r2, int64(n))
-	helper := int32(fnProbeReadKernStr)
 	if in.Space == dif.SpaceUser {
-		helper = fnProbeReadUserStr
+		f.readUserStr()
+	} else {
+		c.call(fnProbeReadKernStr)
 	}
-	c.call(helper)
 	c.jmpImm(jSLT, r0, 0, f.fault(dif.FltBadAddr, in.A, 0))
 	if in.Dst != 0 {
 		// An empty read gives 0.
@@ -955,7 +955,7 @@ func (f *fn) readMem(in *dif.Ins, n int) {
 	c.imm(r2, int64(n))
 	helper := int32(fnProbeReadKernel)
 	if in.Space == dif.SpaceUser {
-		helper = fnProbeReadUser
+		helper = f.readUser()
 	}
 	c.call(helper)
 	c.jmpImm(jNE, r0, 0, f.fault(dif.FltBadAddr, in.A, 0))
@@ -974,4 +974,45 @@ func (f *fn) tableTo(r reg, table, row, off int) {
 // sys reports whether the group is a system call's side.
 func (gp *groupPlan) sys() bool {
 	return gp.g.Kind == probe.KindSysEnter || gp.g.Kind == probe.KindSysExit
+}
+
+// readUser is the helper that reads memory of the process: where the program may
+// sleep, one that has pages read in.
+func (f *fn) readUser() int32 {
+	if f.gp.sleepable {
+		return fnCopyFromUser
+	}
+	return fnProbeReadUser
+}
+
+// readUserStr reads a string of the process: at most r2 bytes at r3 to r1. Where
+// the program may sleep and the string is not in memory, its page and the next
+// are read in, and it is tried again.
+func (f *fn) readUserStr() {
+	c := f.c
+	if !f.gp.sleepable {
+		c.call(fnProbeReadUserStr)
+		return
+	}
+	done := c.newLabel()
+	c.store(8, fp, bufOff, r1)
+	c.store(8, fp, buf2Off, r2)
+	c.store(8, fp, buf3Off, r3)
+	c.call(fnProbeReadUserStr)
+	c.jmpImm(jSGE, r0, 0, done)
+	for _, next := range []bool{false, true} {
+		c.addr(r1, fp, buf3Off+8)
+		c.imm(r2, 1)
+		c.load(8, r3, fp, buf3Off)
+		if next {
+			c.aluImm(opOr, r3, 4095)
+			c.aluImm(opAdd, r3, 1)
+		}
+		c.call(fnCopyFromUser)
+	}
+	c.load(8, r1, fp, bufOff)
+	c.load(8, r2, fp, buf2Off)
+	c.load(8, r3, fp, buf3Off)
+	c.call(fnProbeReadUserStr)
+	c.place(done)
 }

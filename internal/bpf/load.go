@@ -223,7 +223,8 @@ const (
 	flagSleepable = 1 << 4
 )
 
-func (p *plan) spec(g *probe.Group) (progSpec, error) {
+func (p *plan) spec(gp *groupPlan) (progSpec, error) {
+	g := gp.g
 	var s progSpec
 	switch g.Kind {
 	case probe.KindManual, probe.KindSysEnter, probe.KindSysExit, probe.KindRawTP:
@@ -270,7 +271,7 @@ func (p *plan) spec(g *probe.Group) (progSpec, error) {
 	default:
 		return s, fmt.Errorf("group %s: kind %d is unknown", g.Name, g.Kind)
 	}
-	if g.Sleepable {
+	if gp.sleepable {
 		s.flags |= flagSleepable
 	}
 	return s, nil
@@ -287,7 +288,7 @@ func (r *Runtime) loadGroup(i int, gp *groupPlan) error {
 	if r.cfg.Dump != nil {
 		r.cfg.Dump(gp.g.Name, c.listing())
 	}
-	s, err := r.plan.spec(gp.g)
+	s, err := r.plan.spec(gp)
 	if err != nil {
 		return err
 	}
@@ -448,7 +449,7 @@ func (m *mainFn) emit() {
 	}
 	dispatch := m.dispatch(out)
 	release := out
-	if gp.g.Sleepable {
+	if gp.sleepable {
 		m.enterSleeper()
 	}
 	if gp.needScratch {
@@ -494,7 +495,7 @@ func (m *mainFn) emit() {
 		}
 		c.storeImm(8, r8, scrBusy, 0)
 	}
-	if gp.g.Sleepable {
+	if gp.sleepable {
 		m.leaveSleeper(out)
 	} else {
 		c.place(out)
@@ -674,7 +675,7 @@ func (m *mainFn) userRegs() {
 const (
 	keyOff     = -8
 	setOff     = -16
-	sleeperOff = -24
+	sleeperOff = -72
 )
 
 // preemptible reports whether another firing that is not nested in this one
@@ -862,27 +863,27 @@ func (m *mainFn) leaveSleeper(out label) {
 	c.place(out)
 }
 
-// waitSleepers waits until no sleepable firing of the epoch before the present
-// one is left.
+// waitSleepers waits for the sleepable firings that are running: each CPU's
+// count must be seen at zero, for firings of either epoch.
 func (r *Runtime) waitSleepers() error {
 	some := false
 	for _, gp := range r.plan.groups {
-		some = some || gp.g.Sleepable
+		some = some || gp.sleepable
 	}
 	if !some {
 		return nil
 	}
-	old := int(r.epoch^1) * 8
-	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(time.Millisecond) {
-		busy := uint64(0)
-		for cpu := range r.ncpu {
-			busy += r.word(offDrops + cpu*dropStride + sleepers + old).Load()
-		}
-		if busy == 0 {
-			return nil
-		}
-		if time.Now().After(deadline) {
-			return errors.New("a firing in a sleepable probe does not end")
+	deadline := time.Now().Add(5 * time.Second)
+	for cpu := range r.ncpu {
+		for epoch := range 2 {
+			w := r.word(offDrops + cpu*dropStride + sleepers + 8*epoch)
+			for w.Load() != 0 {
+				if time.Now().After(deadline) {
+					return errors.New("a firing in a sleepable probe does not end")
+				}
+				time.Sleep(100 * time.Microsecond)
+			}
 		}
 	}
+	return nil
 }

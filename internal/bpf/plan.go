@@ -192,6 +192,7 @@ type groupPlan struct {
 	needProbe   bool
 	needScratch bool
 	needThis    bool
+	sleepable   bool // user memory is to be read in
 	needState   bool
 	needRegs    bool // user registers of the system call
 	inline      bool // clauses are part of main
@@ -291,6 +292,25 @@ func (p *plan) sets(gp *groupPlan) {
 		}
 		gp.setOf = append(gp.setOf, n)
 	}
+}
+
+// readsUser reports whether a clause reads memory of the process.
+func readsUser(cl *dif.Clause) bool {
+	for i := range cl.Code {
+		in := &cl.Code[i]
+		switch in.Op {
+		case dif.Load, dif.TStr, dif.TMem, dif.RecStr, dif.RecMem:
+			if in.Space == dif.SpaceUser {
+				return true
+			}
+		case dif.Call:
+			switch dif.Subr(in.Sym) {
+			case dif.SCopyin, dif.SCopyinstr, dif.SCopyinto:
+				return true
+			}
+		}
+	}
+	return false
 }
 
 func usesEpid(cl *dif.Clause) bool {
@@ -620,6 +640,13 @@ func (p *plan) rows() int {
 
 // prepare allocates registers and memory for the clauses of a group.
 func (p *plan) prepare(gp *groupPlan) error {
+	gp.sleepable = gp.g.Sleepable
+	if k := gp.g.Kind; (k == probe.KindUprobe || k == probe.KindUretprobe) && p.release >= 6<<8 {
+		// Sleepable uprobes exist since 6.0.
+		for _, in := range gp.instances {
+			gp.sleepable = gp.sleepable || readsUser(in.cl)
+		}
+	}
 	gp.inline = len(gp.instances) <= maxInline
 	count := 0
 	for _, s := range gp.sets {
