@@ -524,13 +524,14 @@ func sameKeys(pos syntax.Pos, l, r *aggSym) {
 func (c *Checker) print(a *Action, cv *callVal) {
 	a.Kind = dif.ActPrint
 	arg := cv.args[0]
-	if arg.xl != nil {
-		fail(arg.pos, "D_PROTO_ARG", "print( ) argument #1 is incompatible with prototype:\n\tprototype: pointer\n\t argument: %s", arg.typeName())
-	}
 	v := c.rvalue(arg)
 	switch m, isMem := v.x.(*Mem); {
+	case v.agg != nil:
+		failHint(v.pos, "use printa( )", "D_PRINT_AGG", "print( ) may not be applied to an aggregation")
 	case v.x == nil:
-		fail(v.pos, "D_PROTO_ARG", "print( ) argument #1 is incompatible with prototype:\n\tprototype: pointer\n\t argument: %s", v.typeName())
+		fail(v.pos, "D_PRINT_DYN", "print( ) may not be applied to a dynamic expression")
+	case types.IsVoid(v.typ()):
+		fail(v.pos, "D_PRINT_VOID", "print( ) may not be applied to a void expression")
 	case types.IsPointer(v.typ()):
 		a.Type = c.withComplete(types.Elem(v.typ()))
 		a.Args = []Expr{v.x}

@@ -48,7 +48,9 @@ type table struct{ names, types map[string]string }
 
 // index knows what is defined where. It reads no more than the first column of
 // each line, where all definitions of the libraries begin.
-var index = sync.OnceValue(func() table {
+var index = sync.OnceValue(buildIndex)
+
+func buildIndex() table {
 	t := table{map[string]string{}, map[string]string{}}
 	for _, file := range Files() {
 		text, _ := files.ReadFile(file)
@@ -73,7 +75,7 @@ var index = sync.OnceValue(func() table {
 		}
 	}
 	return t
-})
+}
 
 // lastWord is the name a declaration ends with.
 func lastWord(s string) string {
