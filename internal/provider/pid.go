@@ -770,7 +770,7 @@ func (p *Pid) everywhere(d probe.Desc) ([]*probe.Probe, error) {
 		for _, e := range entries {
 			name := filepath.Join(dir, e.Name())
 			var st unix.Stat_t
-			if !strings.Contains(e.Name(), ".so") || !couldBe(d.Module, e.Name()) || unix.Stat(name, &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFREG {
+			if !strings.Contains(e.Name(), ".so") || !couldBe(d.Module, e.Name()) || unix.Stat(name, &st) != nil || !isELF(name) {
 				continue
 			}
 			add(e.Name(), func() (*userFile, error) { return p.openPath(name) }, &st)
@@ -817,6 +817,18 @@ func (p *Pid) everywhere(d probe.Desc) ([]*probe.Probe, error) {
 		return nil, first
 	}
 	return r.out, nil
+}
+
+// isELF tells a library from a linker script of its name.
+func isELF(name string) bool {
+	f, err := os.Open(name)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	var magic [4]byte
+	n, _ := f.Read(magic[:])
+	return string(magic[:n]) == elf.ELFMAG
 }
 
 // couldBe is a first look at whether a description may mean a module.

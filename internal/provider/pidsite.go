@@ -2,6 +2,7 @@ package provider
 
 import (
 	"debug/elf"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"strconv"
@@ -203,6 +204,7 @@ func (u *userFile) exits(f *function) ([]exit, error) {
 		}
 		return part(t)
 	}}
+	described := u.obj.Row(f.Value).CFA != symbol.CFANone
 	var out []exit
 	for _, s := range parts {
 		code, err := u.code(s)
@@ -248,7 +250,7 @@ func (u *userFile) exits(f *function) ([]exit, error) {
 			}
 		}
 		for _, j := range fn.Indirect {
-			if (j.Kind == insn.JumpUnknown || u.callsTable(code, j)) && u.frameless(j.Addr, false) {
+			if (j.Kind == insn.JumpUnknown || u.callsTable(code, j)) && u.frameless(j.Addr, !described) {
 				if err := add(j.At, kindTail); err != nil {
 					return nil, err
 				}
@@ -259,30 +261,43 @@ func (u *userFile) exits(f *function) ([]exit, error) {
 }
 
 // callsTable reports whether a jump through a table of addresses would be one
-// to another function: compilers of position-independent C make their switches
-// with tables of offsets, Go does not.
+// to another function. A table whose place is known tells by what it holds.
+// Otherwise: compilers of position-independent C make their switches with
+// tables of offsets, Go does not.
 func (u *userFile) callsTable(code []byte, j insn.IndirectJump) bool {
-	if j.Kind != insn.JumpTable || j.Seg == notrack || u.isGo() {
+	if j.Kind != insn.JumpTable || j.Seg == notrack {
 		return false
 	}
-	if m, ok := j.Mem(); ok {
-		return m.Base != insn.NoReg && m.Scale == 8
-	}
-	// Through a register: the table's entry was loaded a few instructions before.
-	const near = 12
-	type load struct{ count, scale int }
-	var last load
-	n := 0
-	insn.Walk(code[:j.Off], j.Addr-uint64(j.Off), func(a insn.At) bool {
-		if m, ok := a.Mem(); ok && a.Map == insn.Map1 && a.Vex == insn.NoVex && m.Index != insn.NoReg && m.Base != insn.NoReg {
-			if a.Op == 0x63 && m.Scale == 4 || a.Op == 0x8b && m.Scale == 8 { // movslq, mov
-				last = load{n, int(m.Scale)}
+	m, ok := j.Mem()
+	if !ok {
+		// Through a register: the entry was loaded a few instructions before.
+		const near = 12
+		n, last := 0, -near
+		insn.Walk(code[:j.Off], j.Addr-uint64(j.Off), func(a insn.At) bool {
+			if x, ok := a.Mem(); ok && a.Map == insn.Map1 && a.Vex == insn.NoVex && x.Index != insn.NoReg {
+				if a.Op == 0x63 && x.Scale == 4 || a.Op == 0x8b && x.Scale == 8 { // movslq, mov
+					m, last = x, n
+				}
 			}
+			n++
+			return true
+		})
+		if n-last > near {
+			return false
 		}
-		n++
-		return true
-	})
-	return last.scale == 8 && n-last.count <= near
+	}
+	if m.Scale != 8 || m.RIP {
+		return false
+	}
+	if m.Base != insn.NoReg {
+		return !u.isGo()
+	}
+	var entry [8]byte
+	if u.obj.ReadAt(entry[:], uint64(m.Disp)) != nil {
+		return false
+	}
+	begin := j.Addr - uint64(j.Off)
+	return binary.LittleEndian.Uint64(entry[:])-begin >= uint64(len(code))
 }
 
 // notrack is the prefix by which compilers mark the jumps of switches.

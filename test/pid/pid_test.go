@@ -1,0 +1,433 @@
+// Package pid holds the tests of the pid provider on running programs. What a
+// program called it counts itself; the tracer's counts are held against that.
+package pid
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"godtrace/internal/testkernel"
+)
+
+// compile builds a C program; without a compiler the test is skipped.
+func compile(t *testing.T, source string, flags ...string) string {
+	t.Helper()
+	cc := "gcc"
+	if strings.HasSuffix(source, ".cc") {
+		cc = "g++"
+	}
+	if _, err := exec.LookPath(cc); err != nil {
+		t.Skipf("SKIP-FEATURE: %s", cc)
+	}
+	out := filepath.Join(t.TempDir(), strings.TrimSuffix(strings.TrimSuffix(filepath.Base(source), ".cc"), ".c"))
+	args := append(append([]string{}, flags...), "-o", out, source, "-pthread", "-ldl")
+	if msg, err := exec.Command(cc, args...).CombinedOutput(); err != nil {
+		t.Skipf("SKIP-FEATURE: %s %s: %v\n%s", cc, strings.Join(args, " "), err, msg)
+	}
+	return out
+}
+
+// source writes a program's text to a file.
+func source(t *testing.T, name, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+type result struct {
+	stdout, stderr string
+	err            error
+}
+
+func trace(t *testing.T, args ...string) result {
+	t.Helper()
+	cmd := exec.Command(testkernel.Godtrace(t), args...)
+	var out, errb bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errb
+	err := cmd.Run()
+	return result{out.String(), errb.String(), err}
+}
+
+func (r result) ok(t *testing.T) result {
+	t.Helper()
+	if r.err != nil {
+		t.Fatalf("%v\nstdout:\n%s\nstderr:\n%s", r.err, r.stdout, r.stderr)
+	}
+	return r
+}
+
+// counts reads lines "NAME NUMBER…" that begin with a word.
+func counts(out, word string) map[string]string {
+	m := map[string]string{}
+	for line := range strings.Lines(out) {
+		f := strings.Fields(line)
+		if len(f) > 2 && f[0] == word {
+			m[f[1]] = strings.Join(f[2:], " ")
+		}
+	}
+	return m
+}
+
+const shapes = `
+pid$target:a.out:leaf:entry, pid$target:a.out:frame:entry, pid$target:a.out:tail:entry, pid$target:a.out:cond:entry,
+pid$target:a.out:viatable:entry, pid$target:a.out:sw:entry, pid$target:a.out:cold:entry, pid$target:a.out:recurse:entry,
+pid$target:a.out:pointer:entry, pid$target:a.out:early:entry, pid$target:a.out:jumper:entry
+{ @e[probefunc] = count(); }
+pid$target:a.out:leaf:return, pid$target:a.out:frame:return, pid$target:a.out:tail:return, pid$target:a.out:cond:return,
+pid$target:a.out:viatable:return, pid$target:a.out:sw:return, pid$target:a.out:cold:return, pid$target:a.out:recurse:return,
+pid$target:a.out:pointer:return, pid$target:a.out:early:return, pid$target:a.out:jumper:return
+{ @r[probefunc] = count(); @s[probefunc] = sum(arg1); }
+END { printa("got %s %@d %@d %@d\n", @e, @r, @s); }
+`
+
+// Every call and every return of functions of all shapes is seen, whatever the
+// compiler made of them: frames, tail calls always and on a condition, through
+// tables, switches, parts split off, recursion, threads, longjmp.
+func TestShapes(t *testing.T) {
+	testkernel.RequireRoot(t)
+	testkernel.Shows(t, "0.9", "3.23")
+	for _, flags := range []string{
+		"-O0", "-O1", "-O2", "-O3 -fno-omit-frame-pointer", "-Os", "-O2 -fcf-protection=full",
+		"-O2 -no-pie -fno-pie", "-O2 -static", "-O2 -static-pie", "-O2 -fno-asynchronous-unwind-tables -fno-jump-tables",
+	} {
+		t.Run(flags, func(t *testing.T) {
+			prog := compile(t, "testdata/calls.c", strings.Fields(flags)...)
+			r := trace(t, "-qn", shapes, "-c", prog+" 40").ok(t)
+			got := counts(r.stdout, "got")
+			n := 0
+			for line := range strings.Lines(r.stdout) {
+				f := strings.Fields(line)
+				if len(f) < 3 || f[0] == "got" {
+					continue
+				}
+				n++
+				g := strings.Fields(got[f[0]])
+				if len(g) != 3 || g[0] != f[1] || g[1] != f[2] || len(f) > 3 && g[2] != f[3] {
+					t.Errorf("%s: calls, returns, sum %v; the program counts %v", f[0], g, f[1:])
+				}
+			}
+			if n != 11 {
+				t.Errorf("%d functions counted by the program, want 11:\n%s", n, r.stdout)
+			}
+		})
+	}
+}
+
+// Names as users write them: the executable, shortened libraries, a version
+// that is not there, the instruction at an offset, an address.
+func TestNames(t *testing.T) {
+	testkernel.RequireRoot(t)
+	testkernel.Shows(t, "1.17", "3.4", "3.23")
+	prog := compile(t, source(t, "names.c", `
+		#include <stdlib.h>
+		__attribute__((noinline)) int f(int x) { __asm__ volatile("nop; nopl 0(%rax)"); return x + 1; }
+		int main(void) { for (int i = 0; i < 7; i++) f(i); for (int i = 0; i < 9; i++) free(calloc(1, 333)); return 0; }`), "-O1", "-fno-builtin", "-fcf-protection=none", "-no-pie")
+	addr := ""
+	if out, err := exec.Command("nm", prog).Output(); err == nil {
+		for line := range strings.Lines(string(out)) {
+			if f := strings.Fields(line); len(f) == 3 && f[2] == "f" {
+				addr = strings.TrimLeft(f[0], "0")
+			}
+		}
+	}
+	for _, c := range []struct{ desc, count, note string }{
+		{"a.out:f:entry", "7", ""},
+		{"names:f:entry", "7", ""},
+		{"a.out:f:0", "7", ""},
+		{"a.out:f:1", "7", ""}, // behind the nop
+		{"a.out:f:return", "7", ""},
+		{"*:f:entry", "7", ""},
+		{":f:entry", "7", ""},
+		{"nam*:f:ent*", "7", ""},
+		{"a.out:-:" + addr, "7", ""},
+		{"libc.so.6:calloc:entry/arg1==333/", "9", ""},
+		{"libc:calloc:entry/arg1==333/", "9", ""},
+		{"libc.so:calloc:entry/arg1==333/", "9", ""},
+		{"libc.so.7:calloc:entry/arg1==333/", "9", "taken for libc.so.6"},
+		{"/lib/x86_64-linux-gnu/libc.so.6:calloc:entry/arg1==333/", "9", ""},
+	} {
+		t.Run(c.desc, func(t *testing.T) {
+			if strings.HasSuffix(c.desc, ":-:") {
+				t.Skip("SKIP-FEATURE: nm")
+			}
+			r := trace(t, "-n", "pid$target:"+c.desc+"{@=count()}", "-c", prog).ok(t)
+			if got := strings.TrimSpace(r.stdout); got != c.count {
+				t.Errorf("counted %q, want %s\n%s", got, c.count, r.stderr)
+			}
+			if !strings.Contains(r.stderr, c.note) {
+				t.Errorf("no word of %q:\n%s", c.note, r.stderr)
+			}
+		})
+	}
+}
+
+// Descriptions that mean nothing, in the words and with the tags of dtrace(1).
+func TestRefusals(t *testing.T) {
+	testkernel.RequireRoot(t)
+	testkernel.Shows(t, "1.7", "3.23")
+	prog := compile(t, source(t, "refused.c", `
+		__attribute__((noinline)) void locked(int *p) { __asm__ volatile("lock decl (%0)" :: "r"(p)); }
+		__attribute__((noinline)) void over(void) { __builtin_unreachable(); }
+		int main(void) { int x; locked(&x); return 0; }`), "-O1", "-fcf-protection=none")
+	for _, c := range []struct{ desc, want string }{
+		{"pid$target:a.out:nosuch:entry", "[D_PROC_FUNC] failed to lookup 'nosuch' in module 'refused'"},
+		{"pid$target:a.out:main:nosuch", "[D_PROC_NAME] 'nosuch' is an invalid probe name"},
+		{"pid$target:a.out:main:ffff", "[D_PROC_OFF] offset 0xffff outside of function 'main'"},
+		{"pid$target:a.out:main:1", "[D_PROC_ALIGN] offset 0x1 is not aligned on an instruction"},
+		{"pid$target:a.out:locked:entry", `[D_PROC_CREATEFAIL] failed to create entry probe for 'locked': the kernel does not put probes on its first instruction, "lock dec"`},
+		{"pid$target:nosuch:main:entry", "[D_PDESC_ZERO] probe description pid"},
+		{"pid$target:libc.so.6:-:1", "[D_PROC_LIB] only the a.out module is valid with the '-' function"},
+		{"pid$target:a.out:-:*", "[D_PROC_NAME] only individual addresses may be specified with the '-' function"},
+		{"pid0:a.out:main:entry", "[D_PROC_BADPID] 'pid0' does not contain a valid pid"},
+		{"pidx:a.out:main:entry", "[D_PROC_BADPROV] 'pidx' is not a valid provider"},
+		{"pid4194305:a.out:main:entry", "[D_PROC_GRAB] failed to grab process 4194305"},
+		{"pid2:a.out:main:entry", "[D_PROC_GRAB] failed to grab process 2"},
+		{"pid$pid:a.out:main:entry", "[D_PROC_DYN] process "},
+		{"uprobe:/nosuch:main:entry", "[D_PROC_LIB] failed to open /nosuch: no such file or directory"},
+		{"uprobe:/etc/hostname:main:entry", "[D_PROC_LIB] failed to read /etc/hostname"},
+	} {
+		r := trace(t, "-xerrtags", "-n", c.desc, "-c", prog)
+		if code := exitCode(r.err); code != 1 || !strings.Contains(r.stderr, c.want) {
+			t.Errorf("%s: status %d, want 1 and %q:\n%s", c.desc, code, c.want, r.stderr)
+		}
+	}
+	r := trace(t, "-xmaxprobes=100", "-n", "pid$target:libc.so.6::entry", "-c", prog)
+	want := regexp.MustCompile(`probe description pid\d+:libc\.so\.6::entry matches \d{4} probes, limit 100 \(raise with -x maxprobes=\)`)
+	if exitCode(r.err) != 1 || !want.MatchString(r.stderr) {
+		t.Errorf("over the limit: %v\n%s", r.err, r.stderr)
+	}
+}
+
+func exitCode(err error) int {
+	if e, ok := err.(*exec.ExitError); ok {
+		return e.ExitCode()
+	}
+	if err != nil {
+		return -1
+	}
+	return 0
+}
+
+// Every function of libc, entry and return, in programs that nobody here
+// wrote: they print what they print untraced and end as they end.
+func TestUnharmed(t *testing.T) {
+	testkernel.RequireRoot(t)
+	testkernel.Shows(t, "0.9")
+	dir := t.TempDir()
+	perl := filepath.Join(dir, "a.pl")
+	os.WriteFile(perl, []byte(`my %h; $h{$_} = sprintf("%05.1f", sqrt $_) for 1..100; eval { die "x" }; print $@, join(",", sort { $h{$a} <=> $h{$b} || $a <=> $b } keys %h), `+"`echo hello`"+`; exit 3`), 0o644)
+	bash := filepath.Join(dir, "a.sh")
+	os.WriteFile(bash, []byte("for i in 1 2 3; do echo $i | cat; x=$(echo $i); done; [[ abc =~ ^a.c$ ]] && printf '%s %5.2f\\n' yes 3.14159; kill -USR1 $$; exit 7\n"), 0o644)
+	throw := filepath.Join(dir, "throw.cc")
+	os.WriteFile(throw, []byte(`
+		#include <iostream>
+		#include <stdexcept>
+		#include <string>
+		__attribute__((noinline)) int f(int i) { if (i % 3 == 0) throw std::runtime_error("thrown " + std::to_string(i)); return i; }
+		int main() { int s = 0; for (int i = 0; i < 10; i++) try { s += f(i); } catch (std::exception &e) { std::cout << e.what() << "\n"; } std::cout << s << std::endl; return 5; }`), 0o644)
+	for _, cmd := range []string{"bash " + bash, "perl " + perl, "python3 -S -c print(sum(range(100)))", "ls --nosuch", "gcc --version", throw} {
+		t.Run(filepath.Base(strings.Fields(cmd)[0]), func(t *testing.T) {
+			if cmd == throw {
+				cmd = compile(t, throw, "-O2")
+			}
+			argv := strings.Fields(cmd)
+			if _, err := exec.LookPath(argv[0]); err != nil {
+				t.Skipf("SKIP-FEATURE: %s", argv[0])
+			}
+			plain := exec.Command(argv[0], argv[1:]...)
+			want, _ := plain.CombinedOutput()
+			desc := "pid$target:libc.so.6::entry,pid$target:libc.so.6::return{@=count()}"
+			if strings.Contains(cmd, "throw") {
+				desc = "pid$target:a.out::,pid$target:libstdc++*:*throw*:entry,pid$target:libgcc_s*::entry,pid$target:libgcc_s*::return{@=count()}"
+			}
+			r := trace(t, "-n", desc+"END{printa(\"\\ncounted %@d\\n\",@)}", "-c", cmd)
+			got, count, ok := strings.Cut(r.stdout, "\ncounted ")
+			all := got + programErrors(r.stderr)
+			for line := range strings.Lines(string(want)) {
+				// Its output and its errors come by ways of their own.
+				if !strings.Contains(all, line) {
+					t.Errorf("traced, it does not print %q:\n%s", line, all)
+				}
+			}
+			if n, _ := strconv.Atoi(strings.TrimSpace(count)); !ok || n < 100 {
+				t.Errorf("counted %q", count)
+			}
+			end := "has exited"
+			if code := plain.ProcessState.ExitCode(); code > 0 {
+				end = fmt.Sprintf("exited with status %d", code)
+			} else if code < 0 {
+				end = "terminated by SIG"
+			}
+			if !strings.Contains(r.stderr, end) {
+				t.Errorf("it did not end by %q:\n%s", end, r.stderr)
+			}
+		})
+	}
+}
+
+// programErrors are the lines of standard error that are not the tracer's.
+func programErrors(s string) string {
+	var b strings.Builder
+	for line := range strings.Lines(s) {
+		if !strings.HasPrefix(line, "dtrace: ") {
+			b.WriteString(line)
+		}
+	}
+	return b.String()
+}
+
+// A tracer that is killed leaves its target running and its text as it was.
+func TestKill(t *testing.T) {
+	testkernel.RequireRoot(t)
+	testkernel.Shows(t, "1.14")
+	prog := compile(t, source(t, "loop.c", `
+		#include <unistd.h>
+		__attribute__((noinline)) long work(long x) { __asm__ volatile("" : "+r"(x)); return x + 1; }
+		int main(void) { for (long n = 0;; n = work(n)) if (n % 100 == 0) { write(1, ".", 1); usleep(100); } }`), "-O1")
+	target := exec.Command(prog)
+	out, err := target.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := target.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { target.Process.Kill(); target.Wait() }()
+	pid := target.Process.Pid
+	tracer := exec.Command(testkernel.Godtrace(t), "-qn",
+		fmt.Sprintf("BEGIN{printf(\"on\\n\");} pid%d:a.out:work:entry,pid%d:a.out:work:return{@=count();} tick-100ms{printa(\"n %%@d\\n\",@);}", pid, pid), "-p", strconv.Itoa(pid), "-xswitchrate=20hz")
+	trout, err := tracer.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := tracer.Start(); err != nil {
+		t.Fatal(err)
+	}
+	buf := make([]byte, 4096)
+	seen := ""
+	for end := time.Now().Add(20 * time.Second); !strings.Contains(seen, "n ") && time.Now().Before(end); {
+		n, err := trout.Read(buf)
+		if err != nil {
+			break
+		}
+		seen += string(buf[:n])
+	}
+	if !strings.Contains(seen, "n ") {
+		t.Fatalf("the tracer counted nothing: %q", seen)
+	}
+	if sameText(t, pid, prog) {
+		t.Error("no uprobe in the target's text while it is traced: the comparison is void")
+	}
+	tracer.Process.Kill()
+	tracer.Wait()
+	time.Sleep(100 * time.Millisecond)
+	for n := 0; n < 1<<20; { // what it wrote before
+		k, err := out.Read(buf)
+		if err != nil {
+			t.Fatal("the target ended")
+		}
+		if n += k; k < len(buf) {
+			break
+		}
+	}
+	if _, err := out.Read(buf); err != nil {
+		t.Errorf("the target makes no progress: %v", err)
+	}
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := string(b); !strings.Contains(s, "TracerPid:\t0\n") || strings.Contains(s, "State:\tT") || strings.Contains(s, "State:\tt") {
+		t.Errorf("status:\n%s", s)
+	}
+	if !sameText(t, pid, prog) {
+		t.Error("the target's text differs from its file")
+	}
+}
+
+// sameText compares the executable mapping of a program with its file.
+func sameText(t *testing.T, pid int, prog string) bool {
+	t.Helper()
+	maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := regexp.MustCompile(`(?m)^([0-9a-f]+)-([0-9a-f]+) r-xp ([0-9a-f]+) .*` + regexp.QuoteMeta(prog) + `$`).FindStringSubmatch(string(maps))
+	if m == nil {
+		t.Fatalf("no text of %s:\n%s", prog, maps)
+	}
+	num := func(s string) int64 { n, _ := strconv.ParseInt(s, 16, 64); return n }
+	file, err := os.ReadFile(prog)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file = file[num(m[3]):min(int64(len(file)), num(m[3])+num(m[2])-num(m[1]))]
+	mem, err := os.Open(fmt.Sprintf("/proc/%d/mem", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer mem.Close()
+	text := make([]byte, len(file))
+	if _, err := mem.ReadAt(text, num(m[1])); err != nil {
+		t.Fatal(err)
+	}
+	return bytes.Equal(text, file)
+}
+
+// A library function is traced in whichever process calls it, also in those
+// that begin later.
+func TestEveryProcess(t *testing.T) {
+	testkernel.RequireRoot(t)
+	testkernel.Shows(t, "0.7")
+	prog := compile(t, source(t, "later.c", `
+		#include <stdlib.h>
+		int main(void) { for (int i = 0; i < 5; i++) free(calloc(77, 333)); return 0; }`), "-O1", "-fno-builtin")
+	for _, desc := range []string{"pid*:libc.so.6:calloc:entry", "pid*:libc:calloc:entry", "uprobe:/lib/x86_64-linux-gnu/libc.so.6:calloc:entry"} {
+		t.Run(desc, func(t *testing.T) {
+			if _, err := os.Stat("/lib/x86_64-linux-gnu/libc.so.6"); err != nil {
+				t.Skip("SKIP-FEATURE: glibc as Debian has it")
+			}
+			tracer := exec.Command(testkernel.Godtrace(t), "-qn", desc+`/arg0==77 && arg1==333/{@[pid]=count();} BEGIN{printf("on\n");} END{printa("p %d %@d\n",@);}`, "-xswitchrate=50hz")
+			out, err := tracer.StdoutPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := tracer.Start(); err != nil {
+				t.Fatal(err)
+			}
+			buf := make([]byte, 1<<16)
+			n, err := out.Read(buf)
+			if err != nil || string(buf[:n]) != "on\n" {
+				tracer.Process.Kill()
+				t.Fatalf("%q, %v", buf[:n], err)
+			}
+			want := map[string]string{}
+			for range 2 {
+				cmd := exec.Command(prog)
+				if err := cmd.Run(); err != nil {
+					t.Fatal(err)
+				}
+				want[strconv.Itoa(cmd.Process.Pid)] = "5"
+			}
+			tracer.Process.Signal(os.Interrupt)
+			var rest bytes.Buffer
+			rest.ReadFrom(out)
+			tracer.Wait()
+			got := counts(rest.String(), "p")
+			if fmt.Sprint(got) != fmt.Sprint(want) {
+				t.Errorf("counted %v, want %v", got, want)
+			}
+		})
+	}
+}
