@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -269,16 +270,17 @@ func (f *fn) logLinearBucket(v dif.Reg, s agg.Spec) {
 	have := c.newLabel()
 	// r1 = distance from the bucket of zero
 	c.imm(r1, 0)
-	top := int64(1)
+	// The largest magnitude may end beyond the largest int64.
+	top, factor, steps := uint64(1), uint64(s.Factor), uint64(s.Steps)
 	for range s.Low {
-		top *= s.Factor
+		top *= factor
 	}
-	below := func(limit int64, l label) {
-		if limit == int64(int32(limit)) {
+	below := func(limit uint64, l label) {
+		if limit <= math.MaxInt32 {
 			c.jmpImm(jLT, r2, int32(limit), l)
 			return
 		}
-		c.imm(r4, limit)
+		c.imm(r4, int64(limit))
 		c.jmpReg(jLT, r2, r4, l)
 	}
 	below(top, have)
@@ -286,7 +288,7 @@ func (f *fn) logLinearBucket(v dif.Reg, s agg.Spec) {
 	t := top
 	for i := range mags {
 		mags[i] = c.newLabel()
-		t *= s.Factor
+		t *= factor
 		below(t, mags[i])
 	}
 	c.imm(r1, int64(half+1))
@@ -294,13 +296,13 @@ func (f *fn) logLinearBucket(v dif.Reg, s agg.Spec) {
 	t = top
 	for i := range mags {
 		c.place(mags[i])
-		t *= s.Factor
+		t *= factor
 		if mag := s.Low + int64(i); mag == 0 {
 			c.aluImm(opMul, r2, int32(s.Steps))
-			c.imm(r4, t)
+			c.imm(r4, int64(t))
 			c.alu(opDiv, r2, r4)
-		} else if t/s.Steps > 1 {
-			c.imm(r4, t/s.Steps)
+		} else if t/steps > 1 {
+			c.imm(r4, int64(t/steps))
 			c.alu(opDiv, r2, r4)
 		}
 		c.imm(r4, int64(i)*per-skip+1)

@@ -105,17 +105,24 @@ func try(units []*unit, strsize int) (msg string) {
 		return "drops: " + got.drops
 	}
 	if d := firstDiff(got.output, want.output); d != "" {
-		if dir := os.Getenv(keepEnv); dir != "" {
-			os.WriteFile(filepath.Join(dir, "program.d"), []byte(src.String()), 0o666)
-			os.WriteFile(filepath.Join(dir, "ebpf.out"), []byte(got.output), 0o666)
-			os.WriteFile(filepath.Join(dir, "interpreter.out"), []byte(want.output), 0o666)
-		}
+		keep(src.String(), got, want)
 		return "output: " + d
 	}
 	if d := firstDiff(got.faults, want.faults); d != "" {
 		return "faults: " + d
 	}
 	return ""
+}
+
+// keep writes a program that disagreed, and its outputs.
+func keep(src string, got, want *result) {
+	dir := os.Getenv(keepEnv)
+	if dir == "" || got.output == want.output {
+		return
+	}
+	for name, text := range map[string]string{"program.d": src, "ebpf.out": got.output, "interpreter.out": want.output} {
+		os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666)
+	}
 }
 
 // kindOf is what stays the same of a failure while its program shrinks.
