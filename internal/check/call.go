@@ -153,6 +153,12 @@ func (c *Checker) callExpr(x *syntax.Call) val {
 	vals := c.readAll(x.Args)
 	p := c.protoFor(pos, id)
 	c.checkArgs(pos, id, p, vals)
+	// What D writes into has to be its own.
+	if i, ok := map[dif.Subr]int{dif.SBcopy: 1, dif.SCopyinto: 2}[dif.Subr(id.id)]; ok {
+		if v := vals[i]; !v.alloca && !(v.within && types.IsArray(v.typ())) {
+			fail(pos, "D_PROTO_ARG", "%s( ) argument #%d is incompatible with prototype:\n\tprototype: alloca pointer\n\t%9s: non-alloca pointer", id.name, i+1, "argument")
+		}
+	}
 	args := make([]Expr, len(vals))
 	for i, v := range vals {
 		t := p.params[i]

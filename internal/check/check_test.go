@@ -70,6 +70,9 @@ func TestAccepted(t *testing.T) {
 		`BEGIN { @a[stack(5), ustack(), sym(arg0), usym(arg1)] = count(); stack(); ustack(3, 0); jstack(); }`,
 		`BEGIN { @l = lquantize(arg0, 0, 100, 10); @ll = llquantize(arg0, 10, 0, 6, 20); @m = min(arg0); @x = max(arg0); @v = avg(arg0); @d = stddev(arg0); @s = sum(arg0); }`,
 		`BEGIN { self->spec = speculation(); } BEGIN { speculate(self->spec); printf("x"); } END /self->spec/ { commit(self->spec); } END { discard(self->spec); }`,
+		`struct s { int a; char c[8]; struct { int b; } d; };
+		 BEGIN { p = (struct s *)alloca(32); bcopy(execname, p->c, 8); bcopy(execname, &p->d.b, 4); copyinto(arg0, 4, (void *)&p[0].c[2]);
+			self->q = p; bcopy("abc", self->q + 0, 4); p->a = 3; p->d.b = 4; p->c[1] = 'x'; this->r = pid ? p : p; bcopy("x", this->r, 2); }`,
 		`BEGIN { if (pid == 1) { trace(1); } else if (pid == 2) trace(2); else { x = 3; } }`,
 		`BEGIN { x = alloca(10); bcopy(copyin(arg0, 4), x, 4); copyinto(arg0, 4, x); trace(strlen(execname)); trace(strjoin(execname, "x")); trace(strtok(0, ",")); trace(strtok(NULL, ",")); trace(substr("abc", 1)); trace(lltostr(12)); trace(rand()); trace(index("a", "b", 1)); }`,
 		`BEGIN { x++; y = x--; z += 0 ? 1 : 2; }` + "", // see below

@@ -36,8 +36,9 @@ type val struct {
 	str   *string // a string constant as written
 	inc   types.Type
 	arr   types.Type // the array type a translated member is declared with
-	// alloca: a pointer to memory of alloca(); mixed: one that may be such.
-	alloca, mixed bool
+	// alloca: a pointer to memory of alloca(); mixed: one that may be such;
+	// within: an object in such memory.
+	alloca, mixed, within bool
 }
 
 // callVal is a call of an action or aggregating function.
@@ -697,7 +698,9 @@ func (c *Checker) deref(pos syntax.Pos, v val) val {
 			return val{pos: pos, x: m, lval: !types.IsArray(m.T), write: write}
 		}
 	}
-	return c.mem(pos, decay(v.x), 0, e, write)
+	m := c.mem(pos, decay(v.x), 0, e, write)
+	m.within = v.alloca || v.within && types.IsArray(t)
+	return m
 }
 
 // addsToWritable tells array elements reached through an addition.
@@ -754,7 +757,9 @@ func (c *Checker) addressOf(pos syntax.Pos, src syntax.Expr) val {
 			fail(pos, "D_ADDROF_BITFIELD", "cannot take address of bit-field")
 		}
 		if v.lval {
-			return value(addrOf(pos, x))
+			a := value(addrOf(pos, x))
+			a.alloca = v.within
+			return a
 		}
 	}
 	fail(pos, "D_ADDROF_LVAL", "unacceptable operand for unary & operator")
@@ -1234,7 +1239,7 @@ func (c *Checker) offset(pos syntax.Pos, op syntax.Token, p, i val) val {
 		x = &Conv{E{types.TString, pos}, x}
 	}
 	v := value(x)
-	v.alloca, v.mixed = p.alloca, p.mixed
+	v.alloca, v.mixed = p.alloca || p.within && types.IsArray(t), p.mixed
 	if p.write && (types.IsArray(t) || types.IsPointer(t)) {
 		v.inc = t
 		v.write = true
@@ -1533,6 +1538,7 @@ func (c *Checker) member(x *syntax.Member) val {
 	var m val
 	if x.Arrow {
 		m = c.mem(pos, v.x, bits/8, f.Type, v.write)
+		m.within = v.alloca
 	} else {
 		addr, off, user := c.objectAddr(v)
 		m = c.mem(pos, addr, off+bits/8, f.Type, v.write)
@@ -1542,6 +1548,7 @@ func (c *Checker) member(x *syntax.Member) val {
 			mm.T = userPointer(mm.T)
 		}
 		m.lval = m.lval && v.lval
+		m.within = v.within
 	}
 	if f.Bits > 0 {
 		mm := m.x.(*Mem)

@@ -1,0 +1,4 @@
+BEGIN
+{
+	bcopy((void *)&`jiffies, (void *)arg0, 4);
+}
