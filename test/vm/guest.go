@@ -20,14 +20,16 @@ import (
 
 // A Guest is one boot of one kernel.
 type Guest struct {
-	Kernel  Kernel
-	Plan    plan.Plan
-	Files   map[string]string // path in the guest → file or folder here
-	Init    string            // the built test/vm/init
-	CPUs    int               // 0: 2
-	Memory  int               // MiB; 0: 2048
-	Timeout time.Duration     // for all of it; 0: 10 minutes
-	Log     io.Writer         // what is being fetched, and what the guest prints as it prints it; may be nil
+	Kernel Kernel
+	Plan   plan.Plan
+	Files  map[string]string // path in the guest → file or folder here
+	// Packages of Debian, as installed here, with what they depend on.
+	Packages []string
+	Init     string        // the built test/vm/init
+	CPUs     int           // 0: 2
+	Memory   int           // MiB; 0: 2048
+	Timeout  time.Duration // for all of it; 0: 10 minutes
+	Log      io.Writer     // what is being fetched, and what the guest prints as it prints it; may be nil
 }
 
 // A Result is what became of one command of the plan.
@@ -177,6 +179,9 @@ func (g Guest) writeRamdisk(path string, img Image) error {
 		return err
 	}
 	r.add("/init", g.Init)
+	if err := r.packages(g.Packages); err != nil {
+		return err
+	}
 	text, err := json.Marshal(g.Plan)
 	if err != nil {
 		return err

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -134,14 +135,69 @@ func (r *ramdisk) busybox() error {
 			r.link("/bin/"+a, "busybox")
 		}
 	}
-	for _, d := range []string{"/sbin", "/usr/bin", "/usr/sbin"} {
-		r.link(d, "/bin")
+	// One folder for programs and one for libraries, as Debian has it.
+	r.dir("/usr/lib")
+	r.dir("/usr/lib64")
+	for d, to := range map[string]string{
+		"/sbin": "/bin", "/usr/bin": "/bin", "/usr/sbin": "/bin", "/lib": "/usr/lib", "/lib64": "/usr/lib64",
+	} {
+		r.link(d, to)
+		r.made[d] = true
 	}
 	r.text("/etc/passwd", "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/sh\n")
 	r.text("/etc/group", "root:x:0:\nnogroup:x:65534:\n")
 	r.text("/etc/hosts", "127.0.0.1 localhost\n")
 	for _, d := range []string{"/dev", "/proc", "/sys", "/tmp", "/run", "/root", "/var/tmp"} {
 		r.dir(d)
+	}
+	return r.err
+}
+
+// unwanted are files of packages that take much room and that nobody misses
+// in a guest.
+var unwanted = regexp.MustCompile(`^/(usr/share|etc|var)/|/gconv/|/lto1$|/plugin/|lib[a-z]*san[_a-z]*\.(a|so.*|o)$|/libgprofng`)
+
+// packages puts installed Debian packages of the host in, with all they depend
+// on: the tools that tests compile and compare with.
+func (r *ramdisk) packages(names []string) error {
+	done := make(map[string]bool)
+	for len(names) > 0 {
+		name := names[0]
+		names = names[1:]
+		if done[name] {
+			continue
+		}
+		done[name] = true
+		// Not installed, or a name that others provide: passed over.
+		deps, err := exec.Command("dpkg-query", "-W", "-f", "${Depends},${Pre-Depends}", name).Output()
+		if err != nil {
+			continue
+		}
+		for _, d := range strings.FieldsFunc(string(deps), func(c rune) bool { return c == ',' || c == '|' }) {
+			d, _, _ = strings.Cut(strings.TrimSpace(d), " ")
+			if d, _, _ = strings.Cut(d, ":"); d != "" && !strings.HasPrefix(d, "perl") && d != "debconf" {
+				names = append(names, d)
+			}
+		}
+		files, err := exec.Command("dpkg", "-L", name).Output()
+		if err != nil {
+			return fmt.Errorf("dpkg -L %s: %w", name, err)
+		}
+		for path := range strings.Lines(string(files)) {
+			path = strings.TrimSpace(path)
+			info, err := os.Lstat(path)
+			switch {
+			case err != nil || info.IsDir() || unwanted.MatchString(path):
+			case info.Mode()&os.ModeSymlink != 0:
+				to, err := os.Readlink(path)
+				if err != nil {
+					return err
+				}
+				r.link(path, to)
+			case info.Mode().IsRegular():
+				r.add(path, path)
+			}
+		}
 	}
 	return r.err
 }

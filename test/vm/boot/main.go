@@ -1,6 +1,6 @@
 // Boot runs one command in a guest: by hand, what the matrix does with tests.
 //
-//	go run ./test/vm/boot [-cpus N] [-mem MB] [-timeout D] [-mod NAME,...] [-add FILE,...] KERNEL COMMAND [ARG...]
+//	go run ./test/vm/boot [-cpus N] [-mem MB] [-timeout D] [-mod NAME,...] [-packages NAME,...] [-add FILE,...] KERNEL COMMAND [ARG...]
 //
 // Added files and folders land in /add, which is the working folder and in
 // PATH. The status is the command's; 125: the guest died or timed out.
@@ -25,6 +25,7 @@ func main() {
 	memory := flag.Int("mem", 2048, "memory in MiB")
 	timeout := flag.Duration("timeout", 5*time.Minute, "for the whole run")
 	modules := flag.String("mod", "", "kernel modules to load, by commas")
+	packages := flag.String("packages", "", "Debian packages to take along, by commas")
 	add := flag.String("add", "", "files and folders to take along, by commas")
 	console := flag.Bool("console", false, "print the guest's console afterwards")
 	flag.Parse()
@@ -33,7 +34,7 @@ func main() {
 		flag.PrintDefaults()
 		os.Exit(2)
 	}
-	status, err := run(*cpus, *memory, *timeout, list(*modules), list(*add), *console, flag.Arg(0), flag.Args()[1:])
+	status, err := run(*cpus, *memory, *timeout, list(*modules), list(*packages), list(*add), *console, flag.Arg(0), flag.Args()[1:])
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "boot:", err)
 		status = 125
@@ -45,7 +46,7 @@ func list(s string) []string {
 	return strings.FieldsFunc(s, func(r rune) bool { return r == ',' })
 }
 
-func run(cpus, memory int, timeout time.Duration, modules, add []string, console bool, version string, args []string) (int, error) {
+func run(cpus, memory int, timeout time.Duration, modules, packages, add []string, console bool, version string, args []string) (int, error) {
 	k, err := vm.Find(version)
 	if err != nil {
 		return 0, err
@@ -56,7 +57,8 @@ func run(cpus, memory int, timeout time.Duration, modules, add []string, console
 	}
 	defer os.RemoveAll(tmp)
 	g := vm.Guest{
-		Kernel: k, CPUs: cpus, Memory: memory, Timeout: timeout,
+		Packages: packages,
+		Kernel:   k, CPUs: cpus, Memory: memory, Timeout: timeout,
 		Init:  filepath.Join(tmp, "init"),
 		Files: make(map[string]string),
 		Plan: plan.Plan{
