@@ -319,6 +319,22 @@ func (f *fn) store(l lvalue, v val) val {
 	return v
 }
 
+// stored is the value of assigning the string v to the variable l: what the
+// variable holds now. v may have lain in the variable itself (s = strstr(s, t)).
+func (f *fn) stored(l lvalue, v val) val {
+	now := f.load(l)
+	if !v.null {
+		return now
+	}
+	d, null := f.reg(), f.label()
+	f.emit(dif.Ins{Op: dif.Mov, Dst: d, A: f.in(v)})
+	f.emit(dif.Ins{Op: dif.Br, Cond: dif.EQ, A: d, Target: null})
+	f.emit(dif.Ins{Op: dif.Mov, Dst: d, A: f.in(now)})
+	f.place(null)
+	now.reg, now.null = d, true
+	return now
+}
+
 // orEmpty replaces NULL by the empty string: what a variable holds of it.
 func (f *fn) orEmpty(r dif.Reg) dif.Reg {
 	d, set := f.reg(), f.label()
@@ -385,13 +401,19 @@ func isZero(e check.Expr) bool {
 	return ok && k.Value == 0
 }
 
-func (f *fn) assign(e *check.Assign) val {
+// assign assigns; the value is of no use where used is false.
+func (f *fn) assign(e *check.Assign, used bool) val {
 	if e.Op == syntax.Assign_ {
 		if byRef(e.LHS.Type()) && isZero(e.RHS) {
 			return f.release(f.place1(e.LHS))
 		}
 		v := f.expr(e.RHS)
-		return f.store(f.place1(e.LHS), v)
+		l := f.place1(e.LHS)
+		v = f.store(l, v)
+		if used && l.isVar && types.IsString(l.t) {
+			return f.stored(l, v)
+		}
+		return v
 	}
 	l := f.place1(e.LHS)
 	// The old value is read after the right side was evaluated, as in DTrace:

@@ -285,6 +285,10 @@ func (f *fn) stmt(s check.Stmt) {
 	mark := len(f.used)
 	switch s := s.(type) {
 	case *check.ExprStmt:
+		if a, ok := s.X.(*check.Assign); ok {
+			f.assign(a, false)
+			break
+		}
 		f.expr(s.X)
 	case *check.If:
 		f.ifStmt(s)

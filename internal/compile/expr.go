@@ -193,7 +193,7 @@ func (f *fn) value(e check.Expr) val {
 	case *check.XlateStruct:
 		return f.xlate(e)
 	case *check.Assign:
-		return f.assign(e)
+		return f.assign(e, true)
 	case *check.IncDec:
 		return f.incDec(e)
 	case *check.Comma:

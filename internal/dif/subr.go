@@ -34,13 +34,13 @@ func (x *exec) ret(i *Ins, s string) int64 {
 	return int64(x.temps[i.Temp-1]) + i.Imm
 }
 
-// suffix is the result of functions that find a place in s: the rest of s
-// from there on, or NULL.
-func (x *exec) suffix(i *Ins, s string, at int) int64 {
+// suffix is the result of functions that find a place in a string: its
+// address, or NULL.
+func suffix(addr int64, at int) int64 {
 	if at < 0 {
 		return 0
 	}
-	return x.ret(i, s[at:])
+	return addr + int64(at)
 }
 
 func (x *exec) scratch(n int64) uint64 {
@@ -91,13 +91,13 @@ func (x *exec) subr(i *Ins, s Subr, a []int64) int64 {
 		return x.ret(i, x.s(a[0])+x.s(a[1]))
 	case SStrchr:
 		str := x.s(a[0])
-		return x.suffix(i, str, strings.IndexByte(str+"\x00", byte(a[1])))
+		return suffix(a[0], strings.IndexByte(str+"\x00", byte(a[1])))
 	case SStrrchr:
 		str := x.s(a[0])
-		return x.suffix(i, str, strings.LastIndexByte(str+"\x00", byte(a[1])))
+		return suffix(a[0], strings.LastIndexByte(str+"\x00", byte(a[1])))
 	case SStrstr:
 		str := x.s(a[0])
-		return x.suffix(i, str, strings.Index(str, x.s(a[1])))
+		return suffix(a[0], strings.Index(str, x.s(a[1])))
 	case SStrtok:
 		return x.strtok(i, a[0], x.s(a[1]))
 	case SSubstr:
