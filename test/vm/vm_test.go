@@ -125,8 +125,9 @@ func build(t *testing.T, root string) *built {
 			Args: []string{"./" + filepath.Base(bin), "-test.v=test2json", "-test.timeout=" + packageTimeout.String(), "-test.skip=^(" + strings.Join(hostOnly, "|") + ")$"},
 		})
 	}
-	if exists(filepath.Join(root, "test/d")) {
-		b.files["/src/test/d"] = filepath.Join(root, "test/d")
+	// Tests that read beside their own testdata.
+	for _, shared := range []string{"test/d", "test/meaning/testdata"} {
+		b.files["/src/"+shared] = filepath.Join(root, shared)
 	}
 	return b
 }
@@ -200,6 +201,7 @@ func (b *built) boot(t *testing.T, k Kernel, m *matrix) {
 			if i < 0 {
 				t.Fatal("was not reached")
 			}
+			t.Logf("%.1f s", rep.Results[i].Seconds)
 			skips += replay(t, k, rep.Results[i], m)
 		})
 	}
