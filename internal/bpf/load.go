@@ -332,7 +332,7 @@ func (p *plan) program(c *code, gp *groupPlan) error {
 	}
 	for _, s := range m.subs {
 		c.function(s.entry)
-		if err := p.subprogram(c, s); err != nil {
+		if err := p.subprogram(c, gp, s); err != nil {
 			return err
 		}
 	}
@@ -346,7 +346,7 @@ func (p *plan) program(c *code, gp *groupPlan) error {
 	p.faultRoutine(c, gp, gp.errors)
 	for _, e := range gp.errors {
 		c.function(e.entry)
-		if err := p.subprogram(c, &sub{fns: []*fn{e}}); err != nil {
+		if err := p.subprogram(c, gp, &sub{fns: []*fn{e}}); err != nil {
 			return err
 		}
 	}
@@ -397,13 +397,17 @@ type sub struct {
 	entry label
 }
 
-func (p *plan) subprogram(c *code, s *sub) error {
+func (p *plan) subprogram(c *code, gp *groupPlan, s *sub) error {
+	out := c.newLabel()
 	if len(s.fns) > 1 {
 		for i := range 4 {
 			c.store(8, fp, packOff-8*i, r1+reg(i))
 		}
 	}
-	for _, f := range s.fns {
+	for i, f := range s.fns {
+		if i > 0 && p.mayExit(s.fns[i-1]) {
+			c.activity(p, gp, out)
+		}
 		if len(s.fns) > 1 {
 			for i := range 4 {
 				c.load(8, r1+reg(i), fp, packOff-8*i)
@@ -414,6 +418,7 @@ func (p *plan) subprogram(c *code, s *sub) error {
 			return f.err
 		}
 	}
+	c.place(out)
 	c.line = 0
 	c.imm(r0, 0)
 	c.exit()
@@ -439,7 +444,7 @@ func (m *mainFn) emit() {
 	p, gp, c := m.p, m.gp, m.c
 	out := c.newLabel()
 	c.mov(r6, r1)
-	m.activity(out)
+	c.activity(p, gp, out)
 	if p.cfg.CPU >= 0 && gp.g.Kind != probe.KindManual {
 		c.call(fnCPU)
 		c.jmpImm(jNE, r0, int32(p.cfg.CPU), out)
@@ -517,16 +522,15 @@ func (gp *groupPlan) kept() [4]bool {
 const maxInline = 4
 
 // activity leaves unless the session is in the state in which the group fires.
-func (m *mainFn) activity(out label) {
-	c := m.c
+func (c *code) activity(p *plan, gp *groupPlan, out label) {
 	want := Active
-	if m.gp.g.Kind == probe.KindManual {
+	if gp.g.Kind == probe.KindManual {
 		want = WarmUp
-		if m.gp.g.Probes[0].Desc.Name == "END" {
+		if gp.g.Probes[0].Desc.Name == "END" {
 			want = Draining
 		}
 	}
-	c.mapValue(r1, m.p.data, offActivity)
+	c.mapValue(r1, p.data, offActivity)
 	c.load(4, r1, r1, 0)
 	c.jmpImm(jNE, r1, int32(want), out)
 }
@@ -790,8 +794,8 @@ func (m *mainFn) calls(set []*instance, end label) {
 				m.err = in.fn.err
 				return
 			}
-			if i+1 < len(set) && exits(in.cl) {
-				m.activity(end)
+			if i+1 < len(set) && m.p.mayExit(in.fn) {
+				c.activity(m.p, m.gp, end)
 			}
 			continue
 		}
@@ -803,11 +807,16 @@ func (m *mainFn) calls(set []*instance, end label) {
 		c.mov(r3, r7)
 		c.mov(r4, r9)
 		c.callSub(m.entry[in].entry)
-		last := m.entry[in].fns[len(m.entry[in].fns)-1]
-		if i+1 < len(set) && exits(last.cl) {
-			m.activity(end)
+		if i+1 < len(set) && slices.ContainsFunc(m.entry[in].fns, m.p.mayExit) {
+			c.activity(m.p, m.gp, end)
 		}
 	}
+}
+
+// mayExit reports whether a clause may end tracing: by itself, or by a fault if
+// dtrace:::ERROR does.
+func (p *plan) mayExit(f *fn) bool {
+	return exits(f.cl) || f.canFault && slices.ContainsFunc(p.errorClauses(), exits)
 }
 
 func exits(cl *dif.Clause) bool {

@@ -251,7 +251,10 @@ func (p *plan) faultRoutine(c *code, gp *groupPlan, errors []*fn) {
 		c.aluImm(opRsh, r1, 56)
 		c.store(8, r9, scrArgs+32, r1)
 		c.store(8, r9, scrArgs+40, r8)
-		for _, e := range errors {
+		for i, e := range errors {
+			if i > 0 && exits(errors[i-1].cl) {
+				c.activity(p, gp, end)
+			}
 			c.load(8, r1, fp, ctxOff)
 			c.load(8, r2, fp, scrOff)
 			c.imm(r3, 0)
