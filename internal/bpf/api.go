@@ -59,6 +59,10 @@ type Config struct {
 	Types TypeInfo
 	// KSym gives the address of a kernel symbol; nil: programs naming one are refused.
 	KSym func(module, name string) (uint64, error)
+	// Later are clauses for which Runtime.Extend may load more probes.
+	Later []*dif.Clause
+	// names are the numbers of strings given out before, for Extend.
+	names interner
 	// PinnedStack etc. are decided by feature detection, not here.
 }
 

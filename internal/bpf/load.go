@@ -40,7 +40,7 @@ func Load(cfg Config) (*Runtime, error) {
 	r.progs = make([]*ebpf.Program, len(p.groups))
 	r.insns = make([]int, len(p.groups))
 	for i, gp := range p.groups {
-		if err := r.loadGroup(i, gp); err != nil {
+		if r.progs[i], r.insns[i], err = r.loadGroup(p, gp); err != nil {
 			r.Close()
 			return nil, err
 		}
@@ -277,20 +277,20 @@ func (p *plan) spec(gp *groupPlan) (progSpec, error) {
 	return s, nil
 }
 
-func (r *Runtime) loadGroup(i int, gp *groupPlan) error {
+func (r *Runtime) loadGroup(p *plan, gp *groupPlan) (*ebpf.Program, int, error) {
 	c := &code{}
-	if err := r.plan.program(c, gp); err != nil {
-		return err
+	if err := p.program(c, gp); err != nil {
+		return nil, 0, err
 	}
 	if err := c.link(); err != nil {
-		return err
+		return nil, 0, err
 	}
 	if r.cfg.Dump != nil {
 		r.cfg.Dump(gp.g.Name, c.listing())
 	}
-	s, err := r.plan.spec(gp)
+	s, err := p.spec(gp)
 	if err != nil {
-		return err
+		return nil, 0, err
 	}
 	if r.cfg.Log != nil {
 		size := r.cfg.LogSize
@@ -309,15 +309,14 @@ func (r *Runtime) loadGroup(i int, gp *groupPlan) error {
 		r.cfg.Trace("program %s: type %d, %d instructions: %v, %d µs", gp.g.Name, s.typ, len(c.ins), result(err), time.Since(start).Microseconds())
 	}
 	if err != nil {
-		return err
+		return nil, 0, err
 	}
-	r.insns[i] = len(c.ins)
-	r.progs[i], err = ebpf.NewProgramFromFD(fd)
+	prog, err := ebpf.NewProgramFromFD(fd)
 	if err != nil {
-		return err
+		return nil, 0, err
 	}
-	runtime.SetFinalizer(r.progs[i], nil)
-	return nil
+	runtime.SetFinalizer(prog, nil)
+	return prog, len(c.ins), nil
 }
 
 // program writes a group's program: main, the clauses, the fault routine.

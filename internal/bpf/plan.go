@@ -212,6 +212,8 @@ func newPlan(cfg *Config, ncpu int) (*plan, error) {
 	if p.obj == nil {
 		p.obj = &dif.Object{StrSize: 256}
 	}
+	p.strs = cfg.names
+	p.asynchronous = len(cfg.Later) > 0
 	p.roData = make([]byte, 8)
 	p.forms = make([]formPlan, len(p.obj.Forms))
 	p.vars = make([]varPlan, len(p.obj.Vars))
@@ -343,6 +345,9 @@ func (p *plan) clauses(f func(cl *dif.Clause)) {
 		for _, in := range gp.instances {
 			visit(in.cl)
 		}
+	}
+	for _, cl := range p.cfg.Later {
+		visit(cl)
 	}
 	for _, cl := range p.errorClauses() {
 		visit(cl)
@@ -584,7 +589,7 @@ func (p *plan) layout() {
 	}
 	for i := range p.forms {
 		f := &p.forms[i]
-		if f.kind == formProbe && 2*p.ncpu*p.nprobes()*f.size() > maxProbeArray {
+		if f.kind == formProbe && (len(p.cfg.Later) > 0 || 2*p.ncpu*p.nprobes()*f.size() > maxProbeArray) {
 			f.kind = formHash
 		}
 		switch f.kind {
