@@ -26,6 +26,9 @@ type running struct {
 	end      int
 	consumer *consume.Consumer
 	live     int // targets that have not ended
+	nextEpid int
+	later    []laterClause
+	loading  []*loading
 }
 
 // Go loads the enabling, attaches the probes, runs BEGIN and lets held
@@ -76,6 +79,9 @@ func (s *Session) Go() (err error) {
 			return fmt.Errorf("failed to run BEGIN: %w", err)
 		}
 	}
+	if err := s.watchLoading(r); err != nil {
+		return err
+	}
 	rt.SetActivity(bpf.Active)
 	for _, t := range s.targets {
 		if err := t.Release(); err != nil {
@@ -104,6 +110,7 @@ func (s *Session) enable(r *running) error {
 			if dc.Destructive && !s.opts.flag("destructive") {
 				return errors.New("Destructive actions not allowed")
 			}
+			s.mayGrow(r, c, dc)
 			for _, pr := range c.Probes {
 				e := byProbe[pr]
 				if e == nil {
@@ -174,9 +181,12 @@ func (s *Session) tell(a *provider.Attachment) {
 
 // configure hands options to the provider they are for.
 func (s *Session) configure(p provider.Provider) {
-	if p, ok := p.(*provider.Fbt); ok {
+	switch p := p.(type) {
+	case *provider.Fbt:
 		p.Engine = fbtEngines[s.opts.get("fbt")]
 		p.Return = fbtReturns[s.opts.get("fbtreturn")]
+	case *provider.Instr:
+		p.Allow = s.opts.flag("instr") || s.opts.flag("destructive")
 	}
 }
 
@@ -213,6 +223,7 @@ func (s *Session) loadConfig(r *running) (*bpf.Config, error) {
 		}
 	}
 	cfg := &bpf.Config{
+		Later:       r.laterClauses(),
 		Object:      r.obj,
 		Enabled:     r.enabled,
 		Error:       errProbe,
@@ -223,6 +234,7 @@ func (s *Session) loadConfig(r *running) (*bpf.Config, error) {
 		AggSize:     s.opts.get("aggsize"),
 		DynVarSize:  s.opts.get("dynvarsize"),
 		ScratchSize: s.opts.get("scratchsize"),
+		MaxFrames:   int(s.opts.get("maxframes")),
 		CPU:         -1,
 		Trace:       s.Debug,
 		Dump:        s.Disasm,
@@ -276,6 +288,16 @@ func (r *running) detach() error {
 	}
 	r.links = nil
 	return errors.Join(all...)
+}
+
+// missed is how many returns the kernel has not seen.
+func (r *running) missed() (n uint64) {
+	for _, a := range r.atts {
+		if a.Missed != nil {
+			n += a.Missed()
+		}
+	}
+	return n
 }
 
 func (r *running) close() error { return r.detach() }

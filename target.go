@@ -3,7 +3,6 @@ package godtrace
 import (
 	"bufio"
 	"bytes"
-	"encoding/binary"
 	"fmt"
 	"io"
 	"os"
@@ -104,7 +103,7 @@ func (s *Session) stopOnWay(t *process.Target) (io.Closer, error) {
 			return nil, err
 		}
 		// Linkers without the mark are left at the program's first instruction.
-		if v, ok := linkerDone(linker); when == evalExec {
+		if v, ok := provider.LinkerStarted(linker); when == evalExec {
 			name, obj, at = obj.Interp, linker, linker.Entry
 		} else if ok {
 			name, obj, at = obj.Interp, linker, v
@@ -119,7 +118,7 @@ func (s *Session) stopOnWay(t *process.Target) (io.Closer, error) {
 		return nil, err
 	}
 	defer f.Close()
-	return provider.StopAt(t.PID, f, off)
+	return provider.SetTrap(t.PID, f, []uint64{off}, true)
 }
 
 // programOf is the ELF file that executing a file comes down to: scripts name
@@ -148,31 +147,4 @@ func programOf(name string) (string, error) {
 		}
 	}
 	return "", fmt.Errorf("%s: too many interpreters in a row", name)
-}
-
-// linkerDone is where the dynamic linker has mapped and relocated everything
-// and is about to run initializers: its static probe rtld:init_complete.
-func linkerDone(o *symbol.Object) (uint64, bool) {
-	_, b, err := o.Section(".note.stapsdt")
-	if err != nil {
-		return 0, false
-	}
-	base := uint64(0)
-	if h, _, err := o.Section(".stapsdt.base"); err == nil {
-		base = h.Addr
-	}
-	le := binary.LittleEndian
-	for len(b) >= 12 {
-		name, desc := (int(le.Uint32(b))+3)&^3, (int(le.Uint32(b[4:]))+3)&^3
-		if name < 0 || desc < 0 || 12+name+desc > len(b) {
-			break
-		}
-		d := b[12+name : 12+name+desc]
-		b = b[12+name+desc:]
-		// address, address of .stapsdt.base as linked, semaphore, provider, name
-		if len(d) > 24 && bytes.HasPrefix(d[24:], []byte("rtld\x00init_complete\x00")) {
-			return le.Uint64(d) + base - le.Uint64(d[8:]), true
-		}
-	}
-	return 0, false
 }

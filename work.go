@@ -70,6 +70,7 @@ const pollEvery = 5 * time.Millisecond
 type workState struct {
 	nextSwitch, nextAgg, nextStatus time.Time
 	drops                           bpf.Drops
+	missed                          uint64 // returns of kernel functions
 	faults                          uint64
 	done                            bool
 }
@@ -168,6 +169,9 @@ func (s *Session) Work() (Status, error) {
 				s.Handlers.Stopping()
 			}
 			return Done, s.finish()
+		}
+		if err := s.grow(); err != nil {
+			return Done, s.abort(err)
 		}
 		now = time.Now()
 		worked := false
@@ -434,6 +438,7 @@ var (
 	// Kinds that DTrace does not have.
 	dropNested    = dropKind{-1, "DTRACEDROP_NESTED", "nested firing drop", ""}
 	dropRecursion = dropKind{-1, "DTRACEDROP_RECURSION", "firing", " skipped by the kernel (probe fired within a probe)"}
+	dropReturns   = dropKind{-1, "DTRACEDROP_RETURNS", "return", " missed by the kernel (too many tasks in the function at once)"}
 )
 
 // reportDrops tells the handler what was lost since it was last told.
@@ -485,6 +490,9 @@ func (s *Session) reportDrops() error {
 	tell(dropError, -1, now.ErrorInError, old.ErrorInError)
 	perCPU(dropNested, now.Nested, old.Nested)
 	tell(dropRecursion, -1, now.Recursion, old.Recursion)
+	missed, before := s.running.missed(), s.work.missed
+	s.work.missed = missed
+	tell(dropReturns, -1, missed, before)
 	return errors.Join(errs...)
 }
 

@@ -228,6 +228,9 @@ func (t *Target) ReleaseVia(atStop func()) error {
 	return nil
 }
 
+// Continue lets a process that was stopped on its way run on.
+func (t *Target) Continue() { t.proc.Signal(syscall.SIGCONT) }
+
 // watch waits for the end of the process and closes done.
 func (t *Target) watch() {
 	if t.Created {

@@ -58,6 +58,23 @@ func newPid() *Pid {
 // SetHost implements User.
 func (p *Pid) SetHost(h *Host) { p.host = *h }
 
+// Grows implements User: patterns of libraries, and libraries that are not
+// there yet, in one process.
+func (p *Pid) Grows(d probe.Desc, matched int) int {
+	rest, ok := strings.CutPrefix(d.Provider, "pid")
+	pid, err := strconv.Atoi(rest)
+	if !ok || err != nil || d.Func == "-" || d.Module == "a.out" {
+		return 0
+	}
+	if matched == 0 || d.Module == "" || probe.IsGlob(d.Module) {
+		return pid
+	}
+	return 0
+}
+
+// Loaded implements User.
+func (p *Pid) Loaded(pid int) { delete(p.fresh, pid) }
+
 // Name implements Provider.
 func (*Pid) Name() string { return "pid" }
 

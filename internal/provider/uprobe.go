@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"unsafe"
 
 	"github.com/cilium/ebpf"
@@ -237,43 +238,82 @@ func attachUprobePerf(prog *ebpf.Program, set *uprobeSet, sites []uprobeSite) (c
 	return cs, refused, nil
 }
 
-// StopAt makes the process pid stop, as by SIGSTOP, when it reaches a byte of
-// a file. Closing it waits for a grace period: while the process waits there
-// is better use of the time.
-func StopAt(pid int, file *os.File, off uint64) (io.Closer, error) {
+// A Trap counts how often a process comes by some places of a file, and may
+// stop it there as SIGSTOP does.
+type Trap struct {
+	count *uint64
+	mem   []byte
+	links io.Closer
+	prog  *ebpf.Program
+}
+
+// SetTrap sets a trap at offsets of a file.
+func SetTrap(pid int, file *os.File, offs []uint64, stop bool) (*Trap, error) {
 	attach := uint32(0)
 	if haveUprobeMulti() {
 		attach = typeUprobeMulti
 	}
-	fd, err := loadStop(attach)
+	t := new(Trap)
+	counter, err := ebpf.NewMap(&ebpf.MapSpec{Name: "dt_trap", Type: ebpf.Array, KeySize: 4, ValueSize: 8, MaxEntries: 1, Flags: unix.BPF_F_MMAPABLE})
 	if err != nil {
-		return nil, fmt.Errorf("program to stop process %d: %w", pid, err)
+		return nil, fmt.Errorf("trap in process %d: %w", pid, err)
 	}
-	prog, err := ebpf.NewProgramFromFD(fd)
+	defer counter.Close() // the program and the mapping hold it
+	fd, err := loadTrap(attach, counter.FD(), stop)
 	if err != nil {
+		return nil, fmt.Errorf("trap in process %d: %w", pid, err)
+	}
+	if t.prog, err = ebpf.NewProgramFromFD(fd); err != nil {
 		return nil, err
 	}
+	t.mem, err = unix.Mmap(counter.FD(), 0, os.Getpagesize(), unix.PROT_READ, unix.MAP_SHARED)
+	if err != nil {
+		t.prog.Close()
+		return nil, fmt.Errorf("trap in process %d: %w", pid, err)
+	}
+	t.count = (*uint64)(unsafe.Pointer(&t.mem[0]))
 	set := uprobeSet{file: file, name: file.Name(), pid: pid}
-	cs, refused, err := attachUprobeSet(prog, &set, []uprobeSite{{off: off}})
+	for _, off := range offs {
+		set.sites = append(set.sites, uprobeSite{off: off})
+	}
+	cs, refused, err := attachUprobeSet(t.prog, &set, set.sites)
+	t.links = cs
 	if err == nil && len(refused) > 0 {
 		err = refused[0].Err
 	}
 	if err != nil {
-		prog.Close()
+		t.Close()
 		return nil, err
 	}
-	return append(cs, prog), nil
+	return t, nil
 }
 
-// loadStop loads a program that sends SIGSTOP to the current process.
-func loadStop(attach uint32) (int, error) {
-	const sigstop, sendSignal = 19, 109
-	insns := [...]uint64{
-		0xb7 | 1<<8 | sigstop<<32, // r1 = SIGSTOP
-		0x85 | sendSignal<<32,     // call bpf_send_signal
-		0xb7,                      // r0 = 0
-		0x95,
+// Count is how often the process has come by.
+func (t *Trap) Count() uint64 { return atomic.LoadUint64(t.count) }
+
+// Close takes the trap away. That waits for a grace period. Count must not be
+// called any more.
+func (t *Trap) Close() error {
+	err := t.links.Close()
+	unix.Munmap(t.mem)
+	return errors.Join(err, t.prog.Close())
+}
+
+// loadTrap loads a program that counts in a map and, to stop, sends SIGSTOP to
+// the current process before.
+func loadTrap(attach uint32, counter int, stop bool) (int, error) {
+	const sigstop, sendSignal, mapValue = 19, 109, 2
+	var insns []uint64
+	if stop {
+		insns = append(insns,
+			0xb7|1<<8|sigstop<<32, // r1 = SIGSTOP
+			0x85|sendSignal<<32)   // call bpf_send_signal
 	}
+	insns = append(insns,
+		0x18|1<<8|mapValue<<12|uint64(counter)<<32, 0, // r1 = &counter
+		0xb7|2<<8|1<<32, // r2 = 1
+		0xdb|1<<8|2<<12, // lock *(u64 *)r1 += r2
+		0xb7, 0x95)      // return 0
 	license := []byte("GPL\x00")
 	attr := struct {
 		typ, n         uint32
@@ -284,11 +324,11 @@ func loadStop(attach uint32) (int, error) {
 		name           [16]byte
 		_, attach      uint32
 		_, _           uint32
-	}{typ: progKprobe, n: uint32(len(insns)), insns: uint64(uintptr(unsafe.Pointer(&insns))),
+	}{typ: progKprobe, n: uint32(len(insns)), insns: uint64(uintptr(unsafe.Pointer(&insns[0]))),
 		license: uint64(uintptr(unsafe.Pointer(&license[0]))), attach: attach}
-	copy(attr.name[:], "dt_stop")
+	copy(attr.name[:], "dt_trap")
 	fd, err := bpfSyscall(unix.BPF_PROG_LOAD, unsafe.Pointer(&attr), unsafe.Sizeof(attr))
-	runtime.KeepAlive(&insns)
+	runtime.KeepAlive(insns)
 	runtime.KeepAlive(license)
 	return fd, err
 }
@@ -306,5 +346,14 @@ type Host struct {
 	Option func(name string) int64
 }
 
-// A User is a provider of probes in user programs; the session gives it a Host.
-type User interface{ SetHost(*Host) }
+// A User is a provider of probes in user programs.
+type User interface {
+	// SetHost gives it the session.
+	SetHost(*Host)
+	// Grows returns the process in which a description may match more than it
+	// does, once more libraries are loaded; 0 if there is none. matched is how
+	// many probes it matches now.
+	Grows(d probe.Desc, matched int) int
+	// Loaded says that a process has loaded or dropped libraries.
+	Loaded(pid int)
+}
