@@ -505,9 +505,11 @@ func canFault(in *dif.Ins) bool {
 		return true
 	case dif.Act:
 		switch dif.ActOp(in.Sym) {
-		case dif.OpCopyout, dif.OpCopyoutstr, dif.OpChill:
+		case dif.OpCopyout, dif.OpCopyoutstr, dif.OpChill, dif.OpCommit, dif.OpDiscard:
 			return true
 		}
+	case dif.RecBegin:
+		return in.A != 0 // a number that no speculation has
 	case dif.Div, dif.Mod:
 		return in.B != 0 || in.Imm == 0
 	case dif.TBuiltin, dif.RecBuiltin:

@@ -45,6 +45,7 @@ type Config struct {
 	AggSize     int64
 	DynVarSize  int64
 	ScratchSize int64 // alloca space of a firing
+	MaxFrames   int   // option maxframes: most frames that stackdepth and ustackdepth count; 0: 127
 	Target      int   // $target's pid, for progenyof and the like; 0: none
 	CPU         int   // option cpu: only this CPU records; -1: all
 	// Trace, if not nil, gets one line per BPF action (object, size, result, µs).

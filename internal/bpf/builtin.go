@@ -273,6 +273,11 @@ func (f *fn) hasRegs() bool {
 // second frame of the stack.
 func (f *fn) callerFrame(in *dif.Ins, flags int64) {
 	c := f.c
+	if f.noStack(flags) {
+		c.imm(r0, 0)
+		c.opaque(r0)
+		return
+	}
 	none := c.newLabel()
 	c.mov(r1, f.machine(pCtx, r1))
 	c.addr(r2, fp, buf2Off)
@@ -285,6 +290,12 @@ func (f *fn) callerFrame(in *dif.Ins, flags int64) {
 	c.load(8, r0, fp, bufOff)
 	c.place(none)
 	c.opaque(r0)
+}
+
+// noStack reports whether there is no kernel stack to show: BEGIN and END are in
+// no function of the kernel's.
+func (f *fn) noStack(flags int64) bool {
+	return flags == 0 && f.gp.g.Kind == probe.KindManual
 }
 
 // skip is how many of the innermost kernel frames belong to the tracing itself.
@@ -745,12 +756,25 @@ func (f *fn) execargs(in *dif.Ins) {
 // maxFrames is PERF_MAX_STACK_DEPTH, the kernel's limit unless it was raised.
 const maxFrames = 127
 
+// maxFrames is the option maxframes.
+func (p *plan) maxFrames() int {
+	if n := p.cfg.MaxFrames; n > 0 && n < maxFrames {
+		return n
+	}
+	return maxFrames
+}
+
 // stackDepth puts the number of frames into r0.
 func (f *fn) stackDepth(flags int64) {
 	c := f.c
+	if f.noStack(flags) {
+		c.imm(r0, 0)
+		c.opaque(r0)
+		return
+	}
 	c.mov(r1, f.machine(pCtx, r1))
 	f.strBuf(r2)
-	c.imm(r3, 8*maxFrames)
+	c.imm(r3, int64(8*f.p.maxFrames()))
 	c.imm(r4, flags|f.skip(flags))
 	c.call(fnGetStack)
 	some := c.newLabel()
@@ -774,6 +798,11 @@ func (f *fn) stack(in *dif.Ins, ptr func(r reg, off int)) {
 		off, flags, n = 8, 256, n-8
 	}
 	if n < 8 {
+		return
+	}
+	if f.noStack(flags) {
+		ptr(r1, off)
+		f.zero(r1, 0, n&^7)
 		return
 	}
 	ptr(r2, off)

@@ -124,7 +124,7 @@ func (r *Runtime) makeMaps() error {
 	if err != nil {
 		return err
 	}
-	p.specRing, r.spec, p.specGeo, err = rings("spec", defSize(r.cfg.SpecSize, 4<<20), false, p.needSpec)
+	p.specRing, r.spec, p.specGeo, err = rings("spec", max(defSize(r.cfg.SpecSize, 4<<20), 256<<10), false, p.needSpec)
 	if err != nil {
 		return err
 	}

@@ -31,6 +31,7 @@ const (
 	dropSpecBusy     = 24
 	dropSpecUnavail  = 32
 	dropErrorInError = 40
+	dropSpec         = 48
 	sleepers         = 64 // two words: sleepable firings now running, by epoch
 )
 
@@ -99,6 +100,7 @@ type plan struct {
 	largest         int
 	needRing        bool
 	needSpec        bool
+	needStates      bool // of speculations
 	needTAI         bool
 	bufSize, bufOff int // a level's buffer for copies that a routine works on
 	memberOff       map[*lib.Routine]int
@@ -381,7 +383,7 @@ func (p *plan) scan() error {
 			case dif.RecBegin:
 				p.needRing = true
 				if in.A != 0 {
-					p.needSpec = true
+					p.needSpec, p.needStates = true, true
 				}
 				p.largest = max(p.largest, dif.HdrSize+p.obj.Records[in.Sym].Size+8)
 			case dif.TProbeStr:
@@ -411,6 +413,8 @@ func (p *plan) scan() error {
 				}
 			case dif.Act:
 				switch dif.ActOp(in.Sym) {
+				case dif.OpCommit, dif.OpDiscard:
+					p.needStates = true
 				case dif.OpCopyout, dif.OpCopyoutstr:
 					p.bufSize = max(p.bufSize, align(p.strSize(), 8), align(int(p.cfg.ScratchSize), 8))
 				}
@@ -427,7 +431,7 @@ func (p *plan) scan() error {
 				case dif.SStrlen, dif.SStrcmp:
 					p.bufSize = max(p.bufSize, 2*align(p.strSize(), 8))
 				case dif.SSpeculation:
-					p.needSpec = true
+					p.needStates = true
 				case dif.SAlloca, dif.SCopyin:
 					p.allocSize = int(p.cfg.ScratchSize)
 					if p.allocSize <= 0 {
@@ -554,7 +558,7 @@ const maxProbeArray = 16 << 20
 func (p *plan) layout() {
 	off := offDrops + p.cpuSlots()*dropStride
 	p.nspec = 0
-	if p.needSpec {
+	if p.needStates {
 		p.nspec = max(p.cfg.NSpec, 1)
 		p.specOff = off
 		off += 8 * (p.nspec + 1)

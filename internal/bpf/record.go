@@ -89,6 +89,11 @@ func (p *plan) trailer(spec bool) int {
 	return 0
 }
 
+// specOverhead is what a record takes of a speculation's buffer beside its
+// payload, for specsize to mean what it does in Oracle's DTrace. The rings
+// themselves are larger: the consumer keeps each speculation within its size.
+const specOverhead = 16
+
 func (f *fn) recBegin(in *dif.Ins) {
 	c, p := f.c, f.p
 	rec := p.obj.Records[in.Sym]
@@ -98,12 +103,18 @@ func (f *fn) recBegin(in *dif.Ins) {
 		m, policy = p.specRing, BufSwitch
 		f.getTo(in.A, r1)
 		c.jmpImm(jEQ, r1, 0, f.end)
-		c.jmpImm(jGT, r1, int32(p.nspec), f.end)
+		c.jmpImm(jGT, r1, int32(p.nspec), f.fault(dif.FltIllOp, 0, 0))
 		c.aluImm(opLsh, r1, 3)
 		c.mapValue(r2, p.data, p.specOff)
 		c.alu(opAdd, r2, r1)
 		c.load(8, r2, r2, 0)
 		c.jmpImm(jNE, r2, specActive, f.end)
+		if size := p.cfg.SpecSize; size > 0 && int64(rec.Size+specOverhead) > size {
+			// Larger than the speculation's whole buffer.
+			c.jmp(f.dropAt(dropSpec, f.end))
+			f.state.reach = false
+			return
+		}
 	}
 	n := dif.HdrSize + align(rec.Size, 8) + p.trailer(spec)
 	reserve(c, p, m, policy, n, f.end)

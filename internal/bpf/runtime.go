@@ -102,8 +102,13 @@ func (r *Runtime) testRun(i int, ctx []uint64) error {
 func (r *Runtime) Rings() *ring.Set { return r.rings }
 
 // SpecRings are the rings of speculative records, whose headers carry the
-// speculation's number; no ring if no clause speculates.
-func (r *Runtime) SpecRings() *ring.Set { return r.spec }
+// speculation's number; nil if no clause speculates.
+func (r *Runtime) SpecRings() *ring.Set {
+	if r.spec.NCPU() == 0 {
+		return nil
+	}
+	return r.spec
+}
 
 // Drops are the counts since the start.
 func (r *Runtime) Drops() Drops {
@@ -121,6 +126,7 @@ func (r *Runtime) Drops() Drops {
 			d.Speculative[cpu] = r.spec.Drops(cpu)
 		}
 		at := func(kind int) uint64 { return r.word(offDrops + cpu*dropStride + kind).Load() }
+		d.Speculative[cpu] += at(dropSpec)
 		d.Aggregation[cpu] = at(dropAgg)
 		d.Nested[cpu] = at(dropNested)
 		d.Dynamic += at(dropDynamic)

@@ -198,10 +198,13 @@ func (f *fn) copyAlloc(in *dif.Ins, src, n dif.Reg, user bool, dst func()) {
 	f.allocOffset(r1, r2)
 	c.jmpImm(jGT, r1, int32(f.p.allocSize), bad)
 	f.getTo(n, r2)
-	c.jmpImm(jGT, r2, int32(f.p.allocSize), bad)
+	large := f.fault(dif.FltBadSize, n, 0)
+	c.jmpImm(jGT, r2, int32(f.p.allocSize), large)
+	c.load(8, r4, f.machine(pScratch, r4), scrAlloc)
+	c.jmpReg(jGE, r1, r4, bad) // not alloca'd
 	c.mov(r3, r1)
 	c.alu(opAdd, r3, r2)
-	c.jmpImm(jGT, r3, int32(f.p.allocSize), bad)
+	c.jmpReg(jGT, r3, r4, large) // more than was
 	c.load(8, r0, f.machine(pScratch, r0), scrAlloc)
 	c.jmpReg(jGT, r3, r0, bad)
 	none := c.newLabel()
@@ -607,10 +610,6 @@ func (f *fn) action(in *dif.Ins) {
 		f.getTo(a0, r1)
 		c.jmpImm(jEQ, r1, 0, done)
 		c.jmpImm(jGT, r1, int32(p.nspec), f.fault(dif.FltIllOp, 0, 0))
-		if p.nspec == 0 {
-			c.place(done)
-			return
-		}
 		c.aluImm(opLsh, r1, 3)
 		c.mapValue(r2, p.data, p.specOff)
 		c.alu(opAdd, r2, r1)

@@ -43,6 +43,19 @@ func suffix(addr int64, at int) int64 {
 	return addr + int64(at)
 }
 
+// room is n bytes of allocated memory at addr for a copy: memory that was not
+// allocated is a bad address, too little of it a bad size.
+func (m *Machine) room(addr uint64, n int) []byte {
+	b, w, _ := m.own(addr, n)
+	switch {
+	case !w || len(b) == 0 && n > 0:
+		bad(FltBadAddr, int64(addr))
+	case len(b) < n:
+		bad(FltBadSize, int64(n))
+	}
+	return b
+}
+
 func (x *exec) scratch(n int64) uint64 {
 	if n < 0 || n > int64(x.m.scratch) {
 		bad(FltNoScratch, 0)
@@ -65,7 +78,7 @@ func (x *exec) subr(i *Ins, s Subr, a []int64) int64 {
 	case SBcopy:
 		b := make([]byte, x.size(a[2]))
 		m.read(SpaceKernel, uint64(a[0]), b)
-		copy(m.writable(uint64(a[1]), len(b)), b)
+		copy(m.room(uint64(a[1]), len(b)), b)
 		return 0
 	case SCopyin:
 		at := x.scratch(a[1])
@@ -75,7 +88,7 @@ func (x *exec) subr(i *Ins, s Subr, a []int64) int64 {
 	case SCopyinto:
 		b := make([]byte, x.size(a[1]))
 		m.read(SpaceUser, uint64(a[0]), b)
-		copy(m.writable(uint64(a[2]), len(b)), b)
+		copy(m.room(uint64(a[2]), len(b)), b)
 		return 0
 	case SCopyinstr:
 		n := int64(m.Obj.StrSize)
