@@ -329,6 +329,9 @@ func (p *Fbt) Groups(enabled []*probe.Probe) ([]*Attachment, error) {
 	switch engine {
 	case "", "auto":
 		engine = chooseEngine(enabled)
+		if engine == "kprobe" && len(enabled) > maxKprobes {
+			return nil, fmt.Errorf("%d kernel functions to be attached one by one: %w", len(enabled), errNoMulti)
+		}
 	case "fentry", "kprobe":
 	case "multi":
 		if !haveMulti() {
@@ -390,6 +393,10 @@ func (p *Fbt) tell(prs []*probe.Probe, how string) {
 // maxFentry is how many probes get a program and a trampoline of their own:
 // the cheapest firing there is, but each takes milliseconds to attach.
 const maxFentry = 8
+
+// maxKprobes is how many functions are attached one by one unless that is asked
+// for: each takes milliseconds.
+const maxKprobes = 2000
 
 // chooseEngine takes fentry for a handful of functions the verifier admits it
 // for, a multi link for more, and kprobes one by one where there are none.

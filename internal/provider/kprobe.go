@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -9,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"unsafe"
 
 	"github.com/cilium/ebpf"
@@ -375,6 +377,9 @@ func multiGroup(name string, prs []*probe.Probe, ret bool) *Attachment {
 			}
 			return nil, a.Refused[0].Err
 		}
+		if ret {
+			return a.count(cs, cs), nil
+		}
 		return cs, nil
 	}
 	return a
@@ -439,8 +444,75 @@ func kprobeGroup(name string, prs []*probe.Probe, ret bool) *Attachment {
 		g.Kind, g.Name = probe.KindKretprobe, name+"_ret"
 	}
 	a := &Attachment{Group: g}
-	a.Attach = func(prog *ebpf.Program) (io.Closer, error) { return a.kprobes(prog, targets(prs), ret) }
+	a.Attach = func(prog *ebpf.Program) (io.Closer, error) {
+		c, err := a.kprobes(prog, targets(prs), ret)
+		if err != nil || !ret {
+			return c, err
+		}
+		var links closers // the first of each pair of descriptors
+		for _, pair := range c.(closers) {
+			links = append(links, pair.(closers)[0])
+		}
+		return a.count(c, links), nil
+	}
 	return a
+}
+
+// counting is a closer that reads for the last time what the kernel missed.
+type counting struct {
+	io.Closer
+	links closers // fdClosers
+	last  atomic.Uint64
+	done  atomic.Bool
+}
+
+// count makes the attachment tell how many returns its links missed.
+func (a *Attachment) count(c io.Closer, links closers) io.Closer {
+	k := &counting{Closer: c, links: links}
+	a.Missed = k.missed
+	return k
+}
+
+func (k *counting) Close() error {
+	k.missed()
+	k.done.Store(true)
+	return k.Closer.Close()
+}
+
+func (k *counting) missed() uint64 {
+	if k.done.Load() {
+		return k.last.Load()
+	}
+	var n uint64
+	for _, l := range k.links {
+		n += linkMissed(int(l.(fdCloser)))
+	}
+	k.last.Store(n)
+	return n
+}
+
+// linkMissed reads how many firings a link has missed, from struct
+// bpf_link_info (Linux 6.7; 0 before).
+func linkMissed(fd int) uint64 {
+	var info [80]byte
+	attr := struct {
+		fd, len uint32
+		info    uint64
+	}{uint32(fd), uint32(len(info)), uint64(uintptr(unsafe.Pointer(&info)))}
+	_, err := bpfSyscall(unix.BPF_OBJ_GET_INFO_BY_FD, unsafe.Pointer(&attr), unsafe.Sizeof(attr))
+	runtime.KeepAlive(&info)
+	if err != nil {
+		return 0
+	}
+	const perfEvent, kprobeMulti = 7, 8 // enum bpf_link_type
+	u64 := func(off int) uint64 { return binary.NativeEndian.Uint64(info[off:]) }
+	switch binary.NativeEndian.Uint32(info[:]) {
+	case kprobeMulti:
+		return u64(32)
+	case perfEvent:
+		return u64(48)
+	}
+	return 0
 }
 
 // kprobes attaches prog to all targets and fails only if none was attached.

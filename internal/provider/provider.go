@@ -38,6 +38,9 @@ type Attachment struct {
 	// Refused are the probes that Attach could not attach while others of the
 	// group were; it is to be read after Attach.
 	Refused []Refusal
+	// Missed, if not nil, is how many returns the kernel has not seen so far
+	// because it had no room to remember them. It goes on to answer after closing.
+	Missed func() uint64
 	// Notes are what a user who asks for details should know about the
 	// attachment; they are complete when the Attachment is returned.
 	Notes []string

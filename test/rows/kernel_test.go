@@ -3,6 +3,7 @@ package rows
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -58,13 +59,14 @@ func TestKernelFunction(t *testing.T) {
 			probe := `fbt::vfs_read:entry/execname=="reader"/{@["entry"]=count(); @size["size"]=sum(args[2]);}
 				fbt::vfs_read:return/execname=="reader"/{@["return"]=count(); @size["read"]=sum(args[1]);}
 				syscall::read:entry/execname=="reader"/{@["call"]=count();}`
-			if engine == "multi" && missing(t, "-x", "fbt=multi", "-n", "fbt::vfs_read:entry{exit(0);}") {
+			if engine == "multi" && missing(t, "-x", "fbt=multi", "-n", "fbt::vfs_read:entry{}") {
 				t.Skip("SKIP-FEATURE: multi links of kprobes (since 5.18 with CONFIG_FPROBE)")
 			}
-			tr := begin(t, "-q", "-x", "fbt="+engine, "-n", probe)
-			run(t, prog)
-			out, stderr := tr.interrupt()
-			lost(t, stderr)
+			out := whole(t, func() (string, string) {
+				tr := begin(t, "-q", "-x", "fbt="+engine, "-n", probe)
+				run(t, prog)
+				return tr.interrupt()
+			})
 			for _, key := range []string{"entry", "return", "call", "size", "read"} {
 				want := []string{fmt.Sprintf("%s *500\n", key)}
 				if match(`(?m)^ *`+want[0], out) == nil {
@@ -81,8 +83,7 @@ func TestKernelFunction(t *testing.T) {
 // missing reports whether the command says that the kernel lacks something.
 func missing(t *testing.T, args ...string) bool {
 	t.Helper()
-	tr := start(t, args...)
-	tr.cmd.Process.Signal(unix.SIGINT)
+	tr := start(t, append([]string{"-n", "BEGIN{exit(0);}"}, args...)...)
 	tr.cmd.Wait()
 	return strings.Contains(tr.err.String(), "this kernel has no ")
 }
@@ -109,11 +110,12 @@ func TestReturnOffsets(t *testing.T) {
 	// do_prlimit leaves early where there is no such limit.
 	prog := binaryFile(t, "limiter", append(times(40, call{unix.SYS_PRLIMIT64, 0, unix.RLIMIT_FSIZE, 0, 0x400000}),
 		times(30, call{unix.SYS_PRLIMIT64, 0, 99, 0, 0})...)...)
-	tr := begin(t, "-q", "-x", "fbtreturn=insn", "-n",
-		`fbt::do_prlimit:return/execname=="limiter"/{@[arg0, args[1]]=count();}`)
-	run(t, prog)
-	out, stderr := tr.interrupt()
-	lost(t, stderr)
+	out := whole(t, func() (string, string) {
+		tr := begin(t, "-q", "-x", "fbtreturn=insn", "-n",
+			`fbt::do_prlimit:return/execname=="limiter"/{@[arg0, args[1]]=count();}`)
+		run(t, prog)
+		return tr.interrupt()
+	})
 	at := map[string]string{} // result and count → offset
 	for _, m := range match(`(?m)^ +(\d+) +(-?\d+) +(\d+)$`, out) {
 		at[m[2]+" "+m[3]] = m[1]
@@ -139,10 +141,11 @@ func TestInstructions(t *testing.T) {
 	needKprobes(t)
 	testkernel.Shows(t, "1.21", "1.24", "1.27", "1.29")
 	prog := seeker(t, "seeker", 40, 30)
-	tr := begin(t, "-q", "-n", `instr::ksys_lseek-j*:/execname=="seeker"/{@[probename, arg1]=count(); @at[probename, arg0, arg2]=count();}`)
-	run(t, prog)
-	out, stderr := tr.interrupt()
-	lost(t, stderr)
+	out := whole(t, func() (string, string) {
+		tr := begin(t, "-q", "-n", `instr::ksys_lseek-j*:/execname=="seeker"/{@[probename, arg1]=count(); @at[probename, arg0, arg2]=count();}`)
+		run(t, prog)
+		return tr.interrupt()
+	})
 	// Per address: not taken and taken.
 	sites := map[string][2]int{}
 	for _, m := range match(`(?m)^ +(0x[0-9a-f]+) +([01]) +(\d+)$`, out) {
@@ -193,10 +196,11 @@ func TestInstructionRegisters(t *testing.T) {
 	needKprobes(t)
 	testkernel.Shows(t, "1.36")
 	prog := reader(t, "reader", 20)
-	tr := begin(t, "-q", "-n", `kinst::vfs_read:0x0/execname=="reader"/{@[*(uint64_t *)regs[R_RSP] == caller]=count(); @who[func(*(uintptr_t *)regs[R_RSP])]=count();}`)
-	run(t, prog)
-	out, stderr := tr.interrupt()
-	lost(t, stderr)
+	out := whole(t, func() (string, string) {
+		tr := begin(t, "-q", "-n", `kinst::vfs_read:0x0/execname=="reader"/{@[*(uint64_t *)regs[R_RSP] == caller]=count(); @who[func(*(uintptr_t *)regs[R_RSP])]=count();}`)
+		run(t, prog)
+		return tr.interrupt()
+	})
 	if match(`(?m)^ +1 +20$`, out) == nil || match("vmlinux`\\w*read\\w* +20", out) == nil {
 		t.Errorf("the word at the stack pointer is not the caller:\n%s", out)
 	}
@@ -220,7 +224,7 @@ func startAndFail(t *testing.T, args ...string) string {
 func TestAllFunctions(t *testing.T) {
 	needKprobes(t)
 	testkernel.Shows(t, "0.13", "0.15", "1.22", "1.23", "3.18")
-	if missing(t, "-x", "fbt=multi", "-n", "fbt::vfs_read:entry{exit(0);}") {
+	if missing(t, "-x", "fbt=multi", "-n", "fbt::vfs_read:entry{}") {
 		t.Skip("SKIP-FEATURE: multi links of kprobes (since 5.18 with CONFIG_FPROBE)")
 	}
 	before := taint(t)
@@ -329,8 +333,9 @@ func TestFbtRounds(t *testing.T) {
 	testkernel.Shows(t, "0.18", "1.12")
 	for range 20 {
 		prog := reader(t, "reader", 100)
-		out, stderr := trace(t, "-q", "-n", `fbt::vfs_read:entry/pid==$target/{@a=count();} syscall::read:entry/pid==$target/{@b=count();} END{printa("%@d %@d\n",@a,@b);}`, "-c", prog)
-		lost(t, stderr)
+		out := whole(t, func() (string, string) {
+			return trace(t, "-q", "-n", `fbt::vfs_read:entry/pid==$target/{@a=count();} syscall::read:entry/pid==$target/{@b=count();} END{printa("%@d %@d\n",@a,@b);}`, "-c", prog)
+		})
 		if !strings.HasPrefix(strings.TrimSpace(out), "100 100") {
 			t.Fatalf("want 100 and 100:\n%s", out)
 		}
@@ -347,16 +352,91 @@ func TestTracepointArguments(t *testing.T) {
 		t.Skip("SKIP-FEATURE: tracefs:", err)
 	}
 	prog := binaryFile(t, "namer", times(7, call{unix.SYS_PRCTL, unix.PR_SET_NAME, "another name"})...)
-	tr := begin(t, "-q", "-n", `
+	out := whole(t, func() (string, string) {
+		tr := begin(t, "-q", "-n", `
 		sdt:task::task_rename/stringof(args[2]) == "another name"/{@["sdt", execname, args[0] == pid]=count();}
 		rawtp:task::task_rename/stringof(args[1]) == "another name"/{@["rawtp", execname, args[0]->pid == pid]=count();}`)
-	run(t, prog)
-	out, stderr := tr.interrupt()
-	lost(t, stderr)
+		run(t, prog)
+		return tr.interrupt()
+	})
 	for _, p := range []string{"sdt", "rawtp"} {
 		// The first time it has its old name.
 		if match(`(?m)^ +`+p+` +namer +1 +1$`, out) == nil || match(`(?m)^ +`+p+` +another name +1 +6$`, out) == nil {
 			t.Errorf("%s: not once from namer and 6 times from its new name:\n%s", p, out)
 		}
+	}
+}
+
+// Where a return is remembered in a pool, many sleepers in one function empty
+// it: what is missed is told. A trampoline has no pool.
+func TestMissedReturns(t *testing.T) {
+	needKprobes(t)
+	testkernel.Shows(t, "4.13")
+	// struct timespec: 2 s.
+	prog := binaryFile(t, "sleeper", call{unix.SYS_NANOSLEEP, "\x02" + strings.Repeat("\x00", 15), 0})
+	const n = 60
+	for _, engine := range []string{"fentry", "multi", "kprobe"} {
+		if engine == "multi" && missing(t, "-x", "fbt=multi", "-n", "fbt::vfs_read:entry{}") {
+			continue
+		}
+		tr := begin(t, "-q", "-x", "fbt="+engine, "-n", `fbt::hrtimer_nanosleep:return/execname=="sleeper"/{@["returns"]=count();}`)
+		var all []*exec.Cmd
+		for range n {
+			cmd := exec.Command(prog)
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, cmd)
+		}
+		for _, cmd := range all {
+			if err := cmd.Wait(); err != nil {
+				t.Error(err)
+			}
+		}
+		out, stderr := tr.interrupt()
+		seen, missed := 0, 0
+		if m := match(`returns +(\d+)`, out); m != nil {
+			seen, _ = strconv.Atoi(m[0][1])
+		}
+		for _, m := range match(`(?m)^dtrace: (\d+) returns? missed by the kernel`, stderr) {
+			k, _ := strconv.Atoi(m[1])
+			missed += k
+		}
+		t.Logf("%s: %d returns seen, %d missed", engine, seen, missed)
+		// Since 7.0 programs are preempted, and the kernel skips and counts what
+		// fires meanwhile.
+		skipped := 0
+		for _, m := range match(`(?m)^dtrace: (\d+) firings? skipped by the kernel`, stderr) {
+			k, _ := strconv.Atoi(m[1])
+			skipped += k
+		}
+		if engine == "fentry" && (seen != n && skipped == 0 || missed != 0) {
+			t.Errorf("%s: want %d and none", engine, n)
+		}
+		// Before 6.7 the kernel does not tell.
+		if old := match(`^[0-5]\.|^6\.[0-6]\.`, release(t)) != nil; !old && seen+missed+skipped < n {
+			t.Errorf("%s: %d returns are not accounted for", engine, n-seen-missed-skipped)
+		}
+	}
+}
+
+func release(t *testing.T) string {
+	t.Helper()
+	b, err := os.ReadFile("/proc/sys/kernel/osrelease")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// Probing what probes are made of: nothing hangs, and what is skipped is told.
+func TestOwnFunctions(t *testing.T) {
+	needKprobes(t)
+	testkernel.Shows(t, "3.18")
+	tr := begin(t, "-n", `fbt::bpf_map_*:entry{@[probefunc]=count();} syscall::getpid:entry{@own["getpid"]=count();}`)
+	run(t, binaryFile(t, "pids", times(50, call{unix.SYS_GETPID})...))
+	out, stderr := tr.interrupt()
+	if match(`(?m)^ +getpid +\d+$`, out) == nil {
+		t.Errorf("the tracer saw nothing else:\n%s%s", out, stderr)
 	}
 }
