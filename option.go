@@ -65,6 +65,7 @@ var optionDefs = map[string]optionDef{
 	"maxframes":     {runTime, parseFrames, 127},
 	"cpu":           {runTime, parseCPU, Unset},
 	"maxprobes":     {runTime, parseInt, Unset},
+	"pidreturn":     {compileTime, parsePidReturn, 0},
 	"statusrate":    {runTime, parseRate, 1e9},
 	"cleanrate":     {runTime, parseRate, 1_000_000_000 / 101},
 	"destructive":   {runTime, parseFlag, Unset},
@@ -322,6 +323,7 @@ var (
 	parseBufResize = parseWord("auto", "manual")
 	parseEncoding  = parseWord("ascii", "utf8")
 	parseEvalTime  = parseWord("exec", "preinit", "postinit", "main") // as evalExec …
+	parsePidReturn = parseWord("sites", "address")
 	parseStdc      = parseWord("a", "c", "s", "t")
 	parseOformat   = parseWord("text", "json", "ndjson", "xml", "html")
 )

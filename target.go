@@ -96,17 +96,17 @@ func (s *Session) stopOnWay(t *process.Target) (io.Closer, error) {
 		return nil, err
 	}
 	when := s.opts.get("evaltime")
-	at := obj.Entry
+	at, nth := obj.Entry, 1
 	if when <= evalPreinit && obj.Interp != "" {
 		linker, err := symbol.Open(obj.Interp)
 		if err != nil {
 			return nil, err
 		}
-		// Linkers without the mark are left at the program's first instruction.
-		if v, ok := provider.LinkerStarted(linker); when == evalExec {
+		// Linkers without a mark are left at the program's first instruction.
+		if v, n, ok := provider.LinkerStarted(linker); when == evalExec {
 			name, obj, at = obj.Interp, linker, linker.Entry
 		} else if ok {
-			name, obj, at = obj.Interp, linker, v
+			name, obj, at, nth = obj.Interp, linker, v, n
 		}
 	}
 	off, ok := obj.Offset(at)
@@ -118,7 +118,7 @@ func (s *Session) stopOnWay(t *process.Target) (io.Closer, error) {
 		return nil, err
 	}
 	defer f.Close()
-	return provider.SetTrap(t.PID, f, []uint64{off}, true)
+	return provider.SetTrap(t.PID, f, []uint64{off}, nth)
 }
 
 // programOf is the ELF file that executing a file comes down to: scripts name

@@ -19,8 +19,20 @@ const (
 
 // LinkerStarted is the address, in a dynamic linker's file, of the instruction
 // at which everything a program needs is mapped and relocated and no
-// initializer has run.
-func LinkerStarted(o *symbol.Object) (uint64, bool) { return linkerMark(o, linkerStarted) }
+// initializer has run, if it comes by there for the nth time.
+func LinkerStarted(o *symbol.Object) (addr uint64, nth int, ok bool) {
+	if addr, ok := linkerMark(o, linkerStarted); ok {
+		return addr, 1, true
+	}
+	s, ok := o.Named(debugState)
+	if strings.Contains(o.Module(), "musl") {
+		return s.Value, 1, ok
+	}
+	return s.Value, 2, ok // glibc: for the first time before it maps anything
+}
+
+// debugState is the function that linkers call for debuggers to stop at.
+const debugState = "_dl_debug_state"
 
 func linkerMark(o *symbol.Object, mark string) (uint64, bool) {
 	_, b, err := o.Section(".note.stapsdt")
@@ -65,7 +77,7 @@ func (h *Host) WatchLoading(pid int, stop bool) (*Trap, error) {
 			}
 		}
 		if len(at) < 2 {
-			s, ok := o.Named("_dl_debug_state")
+			s, ok := o.Named(debugState)
 			if !ok {
 				continue
 			}
@@ -82,7 +94,11 @@ func (h *Host) WatchLoading(pid int, stop bool) (*Trap, error) {
 			return nil, err
 		}
 		defer f.Close()
-		return SetTrap(pid, f, offs, stop)
+		when := StopNever
+		if stop {
+			when = StopAlways
+		}
+		return SetTrap(pid, f, offs, when)
 	}
 	return nil, nil
 }

@@ -97,8 +97,7 @@ type pidSite struct {
 // place is where in a file a probe sits.
 type place struct {
 	file *userFile
-	exit // Off is in the file
-	how  string
+	exit
 }
 
 // fileKey is a file's device and inode.
@@ -494,10 +493,7 @@ func (r *request) inFunc(u *userFile, mod string, f *function, explicit bool) er
 	glob := name == "" || probe.IsGlob(name)
 	ret, entry := probe.Glob(name, "return"), probe.Glob(name, "entry")
 	if ret {
-		exits, err := u.exits(f)
-		if err == nil && len(exits) == 0 {
-			err = errors.New("it has no return instruction")
-		}
+		exits, err := r.returns(u, f)
 		switch {
 		case err == nil:
 			r.add(u, mod, f.Name, "return", true, exits)
@@ -570,6 +566,33 @@ func (r *request) inFunc(u *userFile, mod string, f *function, explicit bool) er
 		return procError("D_PROC_CREATEFAIL", "failed to create probes at '%s+0x%x': %v", f.Name, want, refusal)
 	}
 	return nil
+}
+
+// The option pidreturn: how returns are seen.
+const (
+	returnSites   = iota // by probes on the instructions that return
+	returnAddress        // by the kernel, which replaces the return address on the stack
+)
+
+// returns is where to probe the returns of a function. Replacing the return
+// address costs less, and tells the value that a function called in the place
+// of this one returns; but it breaks programs that look at their stacks: Go's
+// end, C++ that throws ends, and what recurses deeper than 64 calls loses
+// returns. So it is done only on request, and never to Go.
+func (r *request) returns(u *userFile, f *function) ([]exit, error) {
+	if r.p.host.Option("pidreturn") == returnAddress {
+		if u.isGo() {
+			return nil, errors.New("a Go program does not survive return probes by address (-x pidreturn=address)")
+		}
+		at, err := u.entry(f)
+		at.fnOff, at.kind = 0, kindAddress
+		return []exit{at}, err
+	}
+	exits, err := u.exits(f)
+	if err == nil && len(exits) == 0 {
+		err = errors.New("it has no return instruction")
+	}
+	return exits, err
 }
 
 // address makes the probe of one instruction of the executable, given by its
@@ -648,7 +671,8 @@ func (r *request) take(pr *probe.Probe) {
 }
 
 // Mechanism says by what means a probe fires.
-func (s *pidSite) Mechanism() string {
+func (p *Pid) Mechanism(pr *probe.Probe) string {
+	s := pr.Site.(*pidSite)
 	count := map[string]int{}
 	var order []string
 	for _, pl := range s.places {
@@ -705,18 +729,19 @@ func uprobeSets(g *probe.Group) []uprobeSet {
 	type key struct {
 		file *userFile
 		pid  int
+		ret  bool
 	}
 	index := map[key]int{}
 	var sets []uprobeSet
 	for i, pr := range g.Probes {
 		s := pr.Site.(*pidSite)
 		for _, pl := range s.places {
-			k := key{pl.file, s.pid}
+			k := key{pl.file, s.pid, pl.kind == kindAddress}
 			n, ok := index[k]
 			if !ok {
 				n = len(sets)
 				index[k] = n
-				sets = append(sets, uprobeSet{file: pl.file.f, name: pl.file.name, pid: s.pid})
+				sets = append(sets, uprobeSet{file: pl.file.f, name: pl.file.name, pid: s.pid, ret: k.ret})
 			}
 			cookie := g.Keys[i]
 			if s.ret {

@@ -25,6 +25,7 @@ const (
 	kindRet
 	kindTail
 	kindTailCond
+	kindAddress // the return address, replaced when the function is called
 )
 
 // exit is a place in a function where a probe fires: its entry, an
@@ -41,6 +42,7 @@ func (e exit) String() string {
 	s := map[exitKind]string{
 		kindInsn: "an instruction", kindEntry: "the first instruction", kindRet: "a return instruction",
 		kindTail: "a jump out", kindTailCond: "a conditional jump out",
+		kindAddress: "the return address",
 	}[e.kind]
 	if e.kind == kindEntry && e.fnOff > 0 {
 		s = "the second instruction"

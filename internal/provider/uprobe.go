@@ -247,8 +247,15 @@ type Trap struct {
 	prog  *ebpf.Program
 }
 
+// When a trap stops the process: never, every time, or at the time of that
+// number, from 1.
+const (
+	StopNever  = 0
+	StopAlways = -1
+)
+
 // SetTrap sets a trap at offsets of a file.
-func SetTrap(pid int, file *os.File, offs []uint64, stop bool) (*Trap, error) {
+func SetTrap(pid int, file *os.File, offs []uint64, stop int) (*Trap, error) {
 	attach := uint32(0)
 	if haveUprobeMulti() {
 		attach = typeUprobeMulti
@@ -299,20 +306,27 @@ func (t *Trap) Close() error {
 	return errors.Join(err, t.prog.Close())
 }
 
-// loadTrap loads a program that counts in a map and, to stop, sends SIGSTOP to
-// the current process before.
-func loadTrap(attach uint32, counter int, stop bool) (int, error) {
+// loadTrap loads a program that counts in a map. Before it counts a time at
+// which it is to stop it sends SIGSTOP to the current process, so that whoever
+// sees the count may send SIGCONT.
+func loadTrap(attach uint32, counter, stop int) (int, error) {
 	const sigstop, sendSignal, mapValue = 19, 109, 2
-	var insns []uint64
-	if stop {
+	insns := []uint64{
+		0x18 | 6<<8 | mapValue<<12 | uint64(counter)<<32, 0, // r6 = &counter
+	}
+	if stop > 0 {
+		insns = append(insns,
+			0x79|2<<8|6<<12,                    // r2 = *(u64 *)r6
+			0x55|2<<8|2<<16|uint64(stop-1)<<32) // if r2 != stop-1 goto +2
+	}
+	if stop != StopNever {
 		insns = append(insns,
 			0xb7|1<<8|sigstop<<32, // r1 = SIGSTOP
 			0x85|sendSignal<<32)   // call bpf_send_signal
 	}
 	insns = append(insns,
-		0x18|1<<8|mapValue<<12|uint64(counter)<<32, 0, // r1 = &counter
 		0xb7|2<<8|1<<32, // r2 = 1
-		0xdb|1<<8|2<<12, // lock *(u64 *)r1 += r2
+		0xdb|6<<8|2<<12, // lock *(u64 *)r6 += r2
 		0xb7, 0x95)      // return 0
 	license := []byte("GPL\x00")
 	attr := struct {

@@ -431,3 +431,61 @@ func TestEveryProcess(t *testing.T) {
 		})
 	}
 }
+
+// A function in a library that is loaded while tracing goes on is traced from
+// its first call.
+func TestLoadedLater(t *testing.T) {
+	testkernel.RequireRoot(t)
+	testkernel.Shows(t, "1.6")
+	lib := compile(t, source(t, "libmore.c", `
+		int before = 1;
+		__attribute__((constructor)) void init(void) { before = 2; }
+		__attribute__((noinline)) int more(int x) { return x + before; }`), "-O1", "-shared", "-fPIC", "-fcf-protection=none")
+	so := lib + ".so"
+	if err := os.Rename(lib, so); err != nil {
+		t.Fatal(err)
+	}
+	prog := compile(t, source(t, "opener.c", `
+		#include <dlfcn.h>
+		#include <stdio.h>
+		int main(int c, char **v) {
+			void *h = dlopen(v[1], RTLD_NOW);
+			int (*f)(int) = h ? dlsym(h, "more") : 0;
+			if (!f) { puts(dlerror()); return 1; }
+			for (int i = 0; i < 4; i++) f(i);
+			return 0; }`), "-O1")
+	for _, desc := range []string{"pid$target:libmore*:more:entry", "pid$target:libmore.so:more:entry", "pid$target:libmore:more:entry", "pid$target::more:entry", "pid$target:libmore.so:mor*:return"} {
+		t.Run(desc, func(t *testing.T) {
+			r := trace(t, "-qZn", desc+"{@[probemod,probefunc,strlen(probefunc)]=count();} pid$target:libmore*:init:entry{@[\"init\",\"\",0]=count()} END{printa(\"%s %s %d %@d\\n\",@);}", "-c", prog+" "+so).ok(t)
+			if want := "init  0 1\nlibmore.so more 4 4\n"; strings.TrimRight(r.stdout, "\n")+"\n" != want {
+				t.Errorf("got %q, want %q\n%s", r.stdout, want, r.stderr)
+			}
+		})
+	}
+}
+
+// How far the program has come when probes are looked for: from the first
+// instruction of the linker, before initializers, or before the program.
+func TestEvalTime(t *testing.T) {
+	testkernel.RequireRoot(t)
+	lib := compile(t, source(t, "libinit.c", `
+		__attribute__((noinline)) void called(void) { __asm__ volatile(""); }
+		__attribute__((constructor)) void init(void) { called(); }`), "-O1", "-shared", "-fPIC", "-Wl,-soname,libinit.so")
+	dir := filepath.Dir(lib)
+	if err := os.Rename(lib, filepath.Join(dir, "libinit.so")); err != nil {
+		t.Fatal(err)
+	}
+	prog := compile(t, source(t, "uses.c", `
+		void called(void);
+		int main(void) { called(); called(); return 0; }`), "-O1", "-L"+dir, "-Wl,-rpath,"+dir, "-Wl,--no-as-needed", "-linit")
+	script := source(t, "script", "#!"+prog+"\n")
+	os.Chmod(script, 0o755)
+	for _, c := range []struct{ when, cmd, want string }{
+		{"exec", prog, "3"}, {"preinit", prog, "3"}, {"postinit", prog, "2"}, {"main", prog, "2"}, {"preinit", script, "3"}, {"main", script, "2"},
+	} {
+		r := trace(t, "-qZn", "pid$target:libinit*:called:entry{@=count()}", "-xevaltime="+c.when, "-c", c.cmd).ok(t)
+		if got := strings.TrimSpace(r.stdout); got != c.want {
+			t.Errorf("evaltime=%s: counted %q, want %s\n%s", c.when, got, c.want, r.stderr)
+		}
+	}
+}
