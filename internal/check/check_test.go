@@ -131,6 +131,11 @@ func TestMessages(t *testing.T) {
 		{`BEGIN { printf("%d"); }`, "D_PRINTF_ARG_PROTO", "printf( ) prototype mismatch: conversion #1 (%d) is missing a corresponding value argument"},
 		{`#pragma D nosuch
 BEGIN { }`, "D_PRAGMA_INVAL", "invalid D pragma: nosuch"},
+		{`BEGIN { x = (long short)0; }`, "D_UNKNOWN", "failed to resolve type short long : Unknown type name"},
+		{`unsigned signed int x;`, "D_UNKNOWN", "failed to resolve type signed unsigned int: Unknown type name"},
+		{"BEGIN { trace(sizeof(`)); }", "D_IDENT_UNDEF", "failed to resolve `: Unknown symbol name"},
+		{"BEGIN { trace(vmlinux`); }", "D_IDENT_UNDEF", "failed to resolve vmlinux`: Unknown symbol name"},
+		{`enum e { a = 1, a = 2 };`, "D_UNKNOWN", "failed to define enumerator 'a': Duplicate member, enumerator, or variable name"},
 	} {
 		_, _, e := checkText(t, tt.src, nil)
 		switch {
@@ -138,6 +143,28 @@ BEGIN { }`, "D_PRAGMA_INVAL", "invalid D pragma: nosuch"},
 			t.Errorf("%s: accepted", tt.src)
 		case e.Tag != tt.tag || e.Msg != tt.msg:
 			t.Errorf("%s:\n got %s %q\nwant %s %q", tt.src, e.Tag, e.Msg, tt.tag, tt.msg)
+		}
+	}
+}
+
+// The lines of errors, where they are not those of the words they are about.
+func TestLines(t *testing.T) {
+	for _, tt := range []struct {
+		src, tag string
+		line     int
+	}{
+		// The operator is complete when the / is known to end the predicate.
+		{"BEGIN\n/\"a\" & \"b\"/\n{ }", "D_OP_INT", 3},
+		{"BEGIN\n/\"a\" & \"b\" || 1/\n{ }", "D_OP_INT", 2},
+		// A variable is known to have two natures when its clause is.
+		{"BEGIN { a = (char *)arg0; }\nBEGIN\n{\n\ta = (char *)alloca(1);\n}", "D_ALLOCA_INCOMPAT", 2},
+	} {
+		_, _, e := checkText(t, tt.src, nil)
+		switch {
+		case e == nil:
+			t.Errorf("%s: accepted", tt.src)
+		case e.Tag != tt.tag || e.Pos.Line != tt.line:
+			t.Errorf("%s:\n got %s on line %d, want %s on line %d", tt.src, e.Tag, e.Pos.Line, tt.tag, tt.line)
 		}
 	}
 }

@@ -164,9 +164,11 @@ func (c *Checker) baseType(d *syntax.DeclSpec) types.Type {
 	case len(words) == 0:
 		t = types.TInt
 	default:
-		b, ok := types.FromSpecifiers(words...)
+		attrs, base := specWords(words)
+		name := strings.Join(attrs, "") + base
+		b, ok := types.FromSpecifiers(strings.Fields(name)...)
 		if !ok {
-			fail(d.Pos(), "D_DECL_COMBO", "invalid type combination")
+			fail(d.Pos(), "D_UNKNOWN", "failed to resolve type %s: Unknown type name", name)
 		}
 		t = b
 	}
@@ -175,6 +177,27 @@ func (c *Checker) baseType(d *syntax.DeclSpec) types.Type {
 		t = &q
 	}
 	return t
+}
+
+// specWords puts the words of a type into DTrace's order, each attribute once.
+func specWords(words []string) (attrs []string, base string) {
+	n := map[string]int{}
+	for _, w := range words {
+		switch n[w]++; w {
+		case "signed", "unsigned", "short", "long":
+		default:
+			base = w
+		}
+	}
+	for _, w := range []string{"signed", "unsigned", "short"} {
+		if n[w] > 0 {
+			attrs = append(attrs, w+" ")
+		}
+	}
+	for range n["long"] {
+		attrs = append(attrs, "long ")
+	}
+	return attrs, base
 }
 
 func isUserland(d *syntax.DeclSpec) bool { return slices.Contains(d.Words, "userland") }
@@ -246,7 +269,7 @@ func (c *Checker) structType(d *syntax.DeclSpec) types.Type {
 			f := c.field(base, isUserland(fd.Spec), v)
 			if f.Name != "" {
 				if seen[f.Name] {
-					fail(v.Pos(), "D_UNKNOWN", "failed to define member '%s': Duplicate member, enumerator, datasec or var name", f.Name)
+					fail(v.Pos(), "D_UNKNOWN", "failed to define member '%s': Duplicate member, enumerator, or variable name", f.Name)
 				}
 				seen[f.Name] = true
 			}
@@ -356,7 +379,7 @@ func (c *Checker) enumType(d *syntax.DeclSpec) types.Type {
 			fail(v.End, "D_DECL_ENOFLOW", "enumerator '%s' value overflows INT_MAX (%d)", v.Name, math.MaxInt32)
 		}
 		if _, dup := t.Const(v.Name); dup {
-			fail(v.Pos(), "D_UNKNOWN", "failed to define enumerator '%s': Duplicate member, enumerator, datasec or var name", v.Name)
+			fail(v.Pos(), "D_UNKNOWN", "failed to define enumerator '%s': Duplicate member, enumerator, or variable name", v.Name)
 		}
 		if c.globals[v.Name] != nil || c.visible(v.Name) != nil {
 			fail(v.Pos(), "D_DECL_IDRED", "identifier redeclared: %s", v.Name)

@@ -947,6 +947,9 @@ func (c *Checker) keepApart(pos syntax.Pos, l, r val) {
 		s.other = true
 	}
 	if s.alloca && s.other {
+		if c.clause != nil { // as DTrace does, which finds out when it has seen the clause
+			pos = c.clause.desc.Pos()
+		}
 		fail(pos, "D_ALLOCA_INCOMPAT", "%s: cannot reuse the same identifier for both alloca and non-alloca allocations", s.v.Name)
 	}
 }

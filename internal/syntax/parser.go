@@ -79,13 +79,14 @@ type parser struct {
 	opts   Options
 	types  map[string]bool // typedefs of this text
 	vars   map[string]bool // variables of this text; they hide types
+	tags   map[string]bool // "struct s", "union u" defined in this text
 	depth  int             // nesting of the construct being parsed
 	height int             // of the expression parsed last
 	leave  func()          // undoes deeper
 }
 
 func newParser(name, src string, opts Options) *parser {
-	p := &parser{scanner: newScanner(name, src), opts: opts, types: map[string]bool{}, vars: map[string]bool{}}
+	p := &parser{scanner: newScanner(name, src), opts: opts, types: map[string]bool{}, vars: map[string]bool{}, tags: map[string]bool{}}
 	p.scanner.isType = p.typeKnown
 	p.pspec = opts.PSpec
 	p.leave = func() { p.depth-- }
@@ -457,7 +458,16 @@ func (p *parser) assign() Expr {
 	p.next()
 	y := p.assign()
 	p.grow(h)
-	return &Assign{node{pos}, op, x, y}
+	return &Assign{p.operator(pos), op, x, y}
+}
+
+// operator is the place of an operator at pos, its operands read. At the end of
+// a predicate DTrace names the line of what follows.
+func (p *parser) operator(pos Pos) node {
+	if p.tok == EndPred {
+		return node{p.after}
+	}
+	return node{pos}
 }
 
 // declareTarget notes a global that an assignment may create: from there on it
@@ -486,7 +496,7 @@ func (p *parser) cond() Expr {
 	p.want(Colon)
 	y := p.cond()
 	p.grow(h)
-	return &Cond{node{pos}, c, x, y}
+	return &Cond{p.operator(pos), c, x, y}
 }
 
 // binary parses operators of at least the given precedence; all bind to the left.
@@ -502,7 +512,7 @@ func (p *parser) binary(prec int) Expr {
 		pos := p.pos
 		p.next()
 		y := p.binary(q + 1)
-		x = &Binary{node{pos}, op, x, y}
+		x = &Binary{p.operator(pos), op, x, y}
 		p.grow(h)
 	}
 }
@@ -520,7 +530,7 @@ func (p *parser) unary() Expr {
 			panic(p.near())
 		}
 		p.grow(0)
-		return &Unary{pos, op, x}
+		return &Unary{p.operator(pos.pos), op, x}
 	case LParen:
 		if p.castAhead() {
 			p.next()
@@ -886,13 +896,13 @@ func (p *parser) declSpec(storage bool) *DeclSpec {
 		case p.tok == Ident:
 			switch {
 			case base != "":
-				p.checkSpec(d, base, n)
+				p.checkSpec(base, n)
 				return d
 			case p.text == "_Bool":
 				d.Words = append(d.Words, p.text)
 				base = "_Bool"
 			case len(d.Words) > 0 && !onlyQualifiers(d.Words) && !p.attrThenType():
-				p.checkSpec(d, base, n) // unsigned x
+				p.checkSpec(base, n) // unsigned x
 				return d
 			case d.Storage != "" && !p.typeKnown(p.text) && p.declares():
 				return d // static x
@@ -926,7 +936,7 @@ func (p *parser) declSpec(storage bool) *DeclSpec {
 			case "signed", "unsigned", "short", "long":
 				n[w]++
 				d.Words = append(d.Words, w)
-				p.checkSpec(d, base, n)
+				p.checkSpec(base, n)
 				p.next()
 			case "void", "char", "int", "float", "double", "string":
 				if w == "string" && base == "typedef" {
@@ -937,7 +947,7 @@ func (p *parser) declSpec(storage bool) *DeclSpec {
 				}
 				base = w
 				d.Words = append(d.Words, w)
-				p.checkSpec(d, base, n)
+				p.checkSpec(base, n)
 				p.next()
 			case "struct", "union", "enum":
 				if base != "" {
@@ -946,22 +956,22 @@ func (p *parser) declSpec(storage bool) *DeclSpec {
 				base = w
 				if w == "enum" {
 					d.Enum = p.enumSpec(d)
+					p.checkSpec(base, n)
 				} else {
-					d.Struct = p.structSpec(d)
+					d.Struct = p.structSpec(d, func() { p.checkSpec(base, n) })
 				}
-				p.checkSpec(d, base, n)
 			default:
 				if len(d.Words) == 0 && base == "" && d.Storage == "" {
 					panic(p.near())
 				}
-				p.checkSpec(d, base, n)
+				p.checkSpec(base, n)
 				return d
 			}
 		default:
 			if len(d.Words) == 0 && base == "" && d.Storage == "" {
 				panic(p.near())
 			}
-			p.checkSpec(d, base, n)
+			p.checkSpec(base, n)
 			return d
 		}
 	}
@@ -989,23 +999,21 @@ func (p *parser) declares() bool {
 	return false
 }
 
-// checkSpec refuses combinations of specifiers that are no type.
-func (p *parser) checkSpec(d *DeclSpec, base string, n map[string]int) {
+// checkSpec refuses attributes that do not go with the type, before the current
+// token. Others that are no type are unknown to the checker.
+func (p *parser) checkSpec(base string, n map[string]int) {
 	sign := n["signed"] + n["unsigned"]
 	size := n["short"] + n["long"]
 	integer := base == "" || base == "int" || base == "char" || base == "void"
 	switch {
 	case base == "char" && size > 0:
-		fail(d.pos, "D_DECL_CHARATTR", "invalid type declaration: short and long may not be used with char type")
+		fail(p.pos, "D_DECL_CHARATTR", "invalid type declaration: short and long may not be used with char type")
 	case base == "void" && sign+size > 0:
-		fail(d.pos, "D_DECL_VOIDATTR", "invalid type declaration: attributes may not be used with void type")
+		fail(p.pos, "D_DECL_VOIDATTR", "invalid type declaration: attributes may not be used with void type")
 	case !integer && sign > 0:
-		fail(d.pos, "D_DECL_SIGNINT", "invalid type declaration: signed and unsigned may only be used with integer type")
+		fail(p.pos, "D_DECL_SIGNINT", "invalid type declaration: signed and unsigned may only be used with integer type")
 	case !integer && base != "float" && base != "double" && n["long"] > 0:
-		fail(d.pos, "D_DECL_LONGINT", "invalid type declaration: long and long long may only be used with integer or floating-point type")
-	case n["signed"] > 0 && n["unsigned"] > 0, n["short"] > 0 && n["long"] > 0, n["long"] > 2, n["short"] > 1, sign > 1,
-		!integer && n["short"] > 0, base == "float" && n["long"] > 0, base == "double" && n["long"] > 1:
-		fail(d.pos, "D_DECL_COMBO", "invalid type combination")
+		fail(p.pos, "D_DECL_LONGINT", "invalid type declaration: long and long long may only be used with integer or floating-point type")
 	}
 }
 
@@ -1040,14 +1048,25 @@ func (p *parser) tag(d *DeclSpec) string {
 	return name[i+1:]
 }
 
-// structSpec: see StructSpec.
-func (p *parser) structSpec(d *DeclSpec) *StructSpec {
+// structSpec: see StructSpec. Once its name is known check is called.
+func (p *parser) structSpec(d *DeclSpec, check func()) *StructSpec {
 	defer p.deeper()()
 	s := &StructSpec{node: node{p.pos}, Union: p.text == "union"}
 	p.next()
 	s.Tag = p.tag(d)
+	check()
 	if p.tok != LBrace {
 		return s
+	}
+	if s.Tag != "" {
+		kind := "struct "
+		if s.Union {
+			kind = "union "
+		}
+		if p.tags[kind+s.Tag] {
+			fail(p.pos, "D_DECL_TYPERED", "type redeclared: %s", kind+s.Tag)
+		}
+		p.tags[kind+s.Tag] = true
 	}
 	s.HasBody = true
 	p.next()

@@ -37,6 +37,9 @@ type scanner struct {
 	num  uint64 // Int
 	char bool   // Int: written as a character constant
 	op   Token  // AssignOp: the operator before the =
+	// EndPred: where what follows it begins. The / of a predicate is known by
+	// that only, so this is where DTrace is when it says what is wrong before.
+	after Pos
 }
 
 func wordSet(s string) map[string]bool {
@@ -132,7 +135,6 @@ func (s *scanner) skip() {
 }
 
 func (s *scanner) comment() {
-	start := s.here(s.off)
 	for i := s.off + 2; i < len(s.src); i++ {
 		switch s.src[i] {
 		case '\n':
@@ -148,7 +150,7 @@ func (s *scanner) comment() {
 			}
 		}
 	}
-	fail(start, "D_SYNTAX", "end-of-file encountered before matching */")
+	fail(s.here(len(s.src)), "D_SYNTAX", "end-of-file encountered before matching */")
 }
 
 // next reads the next token.
@@ -201,9 +203,6 @@ func (s *scanner) ident() {
 		i++
 	}
 	s.text = s.src[s.off:i]
-	if s.text[len(s.text)-1] == '`' { // a scope without a name
-		fail(s.pos, "D_SYNTAX", "syntax error near \"%s\"", s.text)
-	}
 	s.off = i
 	s.tok = Ident
 	if keywords[s.text] {
@@ -281,8 +280,8 @@ func (s *scanner) quoted(nlTag, nlMsg string) {
 	q := s.src[s.off]
 	for i := s.off + 1; i < len(s.src); i++ {
 		switch s.src[i] {
-		case '\n':
-			fail(s.pos, nlTag, "%s", nlMsg)
+		case '\n': // DTrace has read it when it complains
+			fail(Pos{s.file, s.line + 1, 1}, nlTag, "%s", nlMsg)
 		case '\\':
 			if s.at(i+1) != '\n' {
 				i++
@@ -461,11 +460,12 @@ func (s *scanner) nesting() {
 		if c := t.at(t.off); c != 0 && c != ';' && c != '{' && c != '/' {
 			return
 		}
+		s.after = t.here(t.off)
 		if s.parens != 0 {
-			fail(s.pos, "D_SYNTAX", "closing ) expected in predicate before /")
+			fail(s.after, "D_SYNTAX", "closing ) expected in predicate before /")
 		}
 		if s.bracks != 0 {
-			fail(s.pos, "D_SYNTAX", "closing ] expected in predicate before /")
+			fail(s.after, "D_SYNTAX", "closing ] expected in predicate before /")
 		}
 		s.tok = EndPred
 	}
