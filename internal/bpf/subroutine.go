@@ -230,20 +230,20 @@ func (f *fn) copyinstr(in *dif.Ins, src, limit dif.Reg) {
 	}
 	n := int64(in.Size)
 	if k, ok := f.constant(limit); limit != 0 && ok {
-		n = min(n, max(k, 0)+1)
+		n = int64(min(uint64(n), uint64(k)))
 		limit = 0
 	}
 	f.tempPtr(r1, in.Temp, int(in.Imm))
+	c.storeImm(1, r1, 0, 0) // with a limit of 0 nothing is read
 	if limit == 0 {
 		c.imm(r2, n)
 	} else {
-		// max characters, and the NUL.
+		// The limit counts the NUL.
 		small := c.newLabel()
 		f.getTo(limit, r2)
-		c.jmpImm(jLT, r2, int32(n-1), small)
-		c.imm(r2, n-1)
+		c.jmpImm(jLT, r2, int32(n), small)
+		c.imm(r2, n)
 		c.place(small)
-		c.aluImm(opAdd, r2, 1)
 	}
 	f.getTo(src, r3)
 	f.readUserStr()

@@ -92,8 +92,8 @@ func (x *exec) subr(i *Ins, s Subr, a []int64) int64 {
 		return 0
 	case SCopyinstr:
 		n := int64(m.Obj.StrSize)
-		if max := opt(1, n); max > 0 && max < n {
-			n = max
+		if max := opt(1, n); uint64(max) < uint64(n) {
+			n = max // with the NUL
 		}
 		return x.ret(i, string(m.str(SpaceUser, uint64(a[0]), int(n))))
 	case SStrlen:

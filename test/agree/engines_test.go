@@ -62,7 +62,9 @@ func order(p *meaning.Program, times int) (list []int) {
 
 // interpret fires the probes of p in order on the interpreter.
 func interpret(p *meaning.Program, times int, quiet bool) (*result, error) {
-	x := meaning.Interpret(p, world(), quiet)
+	w := world()
+	x := meaning.Interpret(p, w, quiet)
+	x.Machine.World = process{w}
 	for _, i := range order(p, times) {
 		if err := x.Fire(i); err != nil {
 			return nil, err

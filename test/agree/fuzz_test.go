@@ -95,6 +95,9 @@ func try(units []*unit, strsize int) (msg string) {
 	env := meaning.NewEnv()
 	var src strings.Builder
 	src.WriteString(commonDecls)
+	if strsize == 64 {
+		src.WriteString("ERROR { printf(\"error %d %d\\n\", arg1, arg4); errors++; }\nEND { printf(\"errors %d\\n\", errors); }\n")
+	}
 	for _, u := range units {
 		env.AddProbe(probe.Desc{Provider: "fuzz", Name: u.name})
 		src.WriteString(u.String())

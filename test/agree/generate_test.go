@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
+	"unsafe"
 )
 
 // A node is a piece of D text with other pieces in between:
@@ -129,6 +130,13 @@ var texts = []string{
 	"{\\\"k\\\": {\\\"n\\\": [1, \\\"two\\\", -3]}}", "\\t\\\"q\\\"\\\\", "The quick brown fox jumps over the lazy dog", "zzz\\377",
 }
 
+// userText is memory of this process for copyin() and its kin, userAddr where
+// it lies.
+var (
+	userText = []byte("in user space,\x00 a second\x00/path/to/nowhere\x00 0123456789 \xff\x00\x00")
+	userAddr = int(uintptr(unsafe.Pointer(&userText[0])))
+)
+
 // gen makes random well-typed programs.
 type gen struct {
 	*rand.Rand
@@ -138,7 +146,9 @@ type gen struct {
 	aggs   []aggVar
 	arrays []array
 	index  []string // C arrays of four integers
-	p      bool // this->p is there
+
+	inlines bool // NAME_i and NAME_f are there
+	p       bool // this->p is there
 }
 
 type aggVar struct {
@@ -254,6 +264,11 @@ func newUnit(r *rand.Rand, name string) *unit {
 		}
 		g.aggs = append(g.aggs, a)
 	}
+	if g.IntN(3) == 0 {
+		g.u.decls = append(g.u.decls, fmt.Sprintf("inline long %s_i = %s * 3 + 1;", name, g.vars[0]),
+			fmt.Sprintf("inline %s %s_f[long a, %s b] = a - b * b;", g.pick(intTypes), name, g.pick(intTypes)))
+		g.inlines = true
+	}
 	g.u.clauses = append(g.u.clauses, init)
 	for range 1 + g.IntN(3) {
 		c := &clause{}
@@ -301,7 +316,7 @@ func (g *gen) print() *stmt {
 			format = append(format, g.pick([]string{"[%s]", "[%10s]", "[%.3s]"}))
 			kids = append(kids, g.str(2))
 		} else {
-			format = append(format, g.pick([]string{"%d", "%x", "%u", "%o"}))
+			format = append(format, g.pick([]string{"%d", "%x", "%u", "%o", "%i", "%5d", "%-5d|", "%08x", "%+d", "%#x"}))
 			kids = append(kids, g.num(3))
 		}
 	}
@@ -329,7 +344,10 @@ func (g *gen) stmt(depth int) *stmt {
 	case k == 1:
 		return g.print()
 	case k == 2:
-		if g.IntN(2) == 0 {
+		switch n := g.IntN(5); {
+		case n == 0 && g.p:
+			return &stmt{x: mk('x', "tracemem(this->p->arr, 16, %)", g.num(1))}
+		case n <= 2:
 			return &stmt{x: mk('x', "trace(%)", g.num(2))}
 		}
 		return &stmt{x: mk('x', "trace(%)", g.str(2))}
@@ -455,7 +473,21 @@ func (g *gen) num(depth int) *node {
 		return leaf('i', g.pick(g.vars))
 	}
 	d := depth - 1
-	switch g.IntN(22) {
+	switch g.IntN(25) {
+	case 22:
+		if g.inlines {
+			if g.IntN(2) == 0 {
+				return leaf('i', g.u.name+"_i")
+			}
+			return mk('i', g.u.name+"_f[%, %]", g.num(d), g.num(d))
+		}
+	case 23:
+		if g.IntN(2) == 0 {
+			return mk('i', "("+g.pick([]string{"strstr", "strtok"})+"(%, %) == NULL)", g.str(d), g.str(d))
+		}
+		return mk('i', "("+g.pick([]string{"strchr", "strrchr"})+"(%, (%) & 127) != NULL)", g.str(d), g.num(d))
+	case 24:
+		return mk('i', fmt.Sprintf("((char *)copyin(%d, 8))[(%%) & 7]", userAddr), g.num(d))
 	case 0, 1, 2, 3:
 		op := g.pick([]string{"+", "-", "*", "&", "|", "^"})
 		return mk('i', "(% "+op+" %)", g.num(d), g.num(d))
@@ -526,7 +558,11 @@ func (g *gen) str(depth int) *node {
 		return leaf('s', g.pick(g.strs))
 	}
 	d := depth - 1
-	switch g.IntN(14) {
+	switch g.IntN(16) {
+	case 14:
+		return leaf('s', fmt.Sprintf("copyinstr(%d)", userAddr+g.IntN(len(userText))))
+	case 15:
+		return mk('s', fmt.Sprintf("copyinstr(%d, (%%) & 31)", userAddr+g.IntN(len(userText))), g.num(d))
 	case 0, 1:
 		return mk('s', "strjoin(%, %)", g.str(d), g.str(d))
 	case 2:
