@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
@@ -187,7 +186,7 @@ func pin(home *unix.CPUSet, n int) {
 
 func TestTables(t *testing.T) {
 	testkernel.RequireRoot(t)
-	all, err := meaning.Load(filepath.Join("..", "meaning", "testdata"))
+	all, err := meaning.Load()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,7 +16,7 @@ import (
 	"godtrace/test/meaning"
 )
 
-// What GODTRACE_FUZZ sets: how many random programs are run (200 without it),
+// What GODTRACE_FUZZ sets: how many random programs are run (200 without it, fewer in a guest),
 // GODTRACE_SEED from which number on, and GODTRACE_KEEP the folder for the last
 // program that disagreed and its two outputs.
 const (
@@ -39,7 +39,11 @@ const perLoad = 20
 // in one load. Whatever type-checks must load and agree.
 func TestRandomPrograms(t *testing.T) {
 	testkernel.RequireRoot(t)
-	total, seed := fromEnv(fuzzEnv, 200), fromEnv(seedEnv, 0)
+	usual := 200
+	if _, guest := testkernel.InVM(); guest {
+		usual = 3 * perLoad
+	}
+	total, seed := fromEnv(fuzzEnv, usual), fromEnv(seedEnv, 0)
 	_, vm := testkernel.InVM()
 	if vm {
 		total = min(total, 60)

@@ -15,7 +15,7 @@ import (
 
 func load(t *testing.T) []*Test {
 	t.Helper()
-	all, err := Load("testdata")
+	all, err := Load()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,11 +1,11 @@
 package meaning
 
 import (
+	"embed"
 	"encoding/hex"
 	"fmt"
-	"os"
+	"io/fs"
 	"path/filepath"
-	"sort"
 	"strconv"
 	"strings"
 
@@ -44,6 +44,7 @@ type Test struct {
 	From          string
 	Options       compile.Options
 	Quiet         bool
+	RawBytes      bool
 	Synthetic     bool
 	Program       string
 	Firings       []string
@@ -62,16 +63,18 @@ func (t *Test) Name() string {
 	return t.Subject + ": " + t.What
 }
 
-// Load reads all tables of a folder.
-func Load(dir string) ([]*Test, error) {
-	files, err := filepath.Glob(filepath.Join(dir, "*.test"))
+//go:embed testdata/*.test
+var testdata embed.FS
+
+// Load reads all tables, in the order of their names.
+func Load() ([]*Test, error) {
+	files, err := fs.Glob(testdata, "testdata/*.test")
 	if err != nil {
 		return nil, err
 	}
-	sort.Strings(files)
 	var all []*Test
 	for _, f := range files {
-		b, err := os.ReadFile(f)
+		b, err := testdata.ReadFile(f)
 		if err != nil {
 			return nil, err
 		}
@@ -177,6 +180,8 @@ func Parse(name, text string) ([]*Test, error) {
 						t.Quiet = false
 					case "strsize":
 						t.Options.StrSize = k
+					case "rawbytes":
+						t.RawBytes = true
 					default:
 						return nil, bad(n, "no option %q", o)
 					}
