@@ -124,7 +124,7 @@ func New(obj *dif.Object, probes []Probe, w io.Writer, h Host) *Consumer {
 		out:   &output{w: bufio.NewWriterSize(w, 64<<10), base: w},
 		flows: map[int]*format.Flow{}, last: map[int]int{}, specs: map[uint16][]specRec{},
 	}
-	c.Format.Resolver = c.Resolve
+	c.Format.Resolver, c.Format.StrSize = c.Resolve, obj.StrSize
 	for _, a := range obj.Aggs {
 		c.Tables = append(c.Tables, agg.NewTable(a.Name, a.ID, a.Spec))
 	}
@@ -435,14 +435,22 @@ func (c *Consumer) action(a *dif.Action, v *View, d probe.Desc, payload []byte) 
 }
 
 func (c *Consumer) trace(f *dif.Field, payload []byte, d probe.Desc) []byte {
-	v := value(f, payload, d)
+	v := c.value(f, payload, d)
 	return format.Trace(c.buf, v, &c.Format)
+}
+
+func (c *Consumer) value(f *dif.Field, payload []byte, d probe.Desc) format.Value {
+	v := value(f, payload, d)
+	if v.Kind == format.UStack {
+		v.PCs = c.Resolve.code(v.PID, v.PCs)
+	}
+	return v
 }
 
 func (c *Consumer) values(a *dif.Action, payload []byte, d probe.Desc) []format.Value {
 	c.vals = c.vals[:0]
 	for i := range a.Fields {
-		c.vals = append(c.vals, value(&a.Fields[i], payload, d))
+		c.vals = append(c.vals, c.value(&a.Fields[i], payload, d))
 	}
 	return c.vals
 }
@@ -552,7 +560,11 @@ func (c *Consumer) AddAgg(form, cpu int, key []byte, words []int64) error {
 	f := c.Obj.Forms[form]
 	c.parts = c.parts[:0]
 	for i := range f.Keys {
-		c.parts = append(c.parts, keyPart(&f.Keys[i], key, c.Host.ProbeString, c.Resolve.symbolStart))
+		p := keyPart(&f.Keys[i], key, c.Host.ProbeString, c.Resolve.symbolStart)
+		if p.Kind == agg.UStack {
+			p.PCs = c.Resolve.code(p.PID, p.PCs)
+		}
+		c.parts = append(c.parts, p)
 	}
 	c.Tables[f.Agg].Add(cpu, c.parts, words)
 	return nil

@@ -89,6 +89,14 @@ func probeString(d probe.Desc, id dif.BuiltinID) string {
 	return d.Name
 }
 
+// bounded cuts a string of a probe to what the field would hold of it.
+func bounded(f *dif.Field, s string) string {
+	if f.StrSize > 0 && len(s) >= f.StrSize {
+		return s[:f.StrSize-1]
+	}
+	return s
+}
+
 // frames reads return addresses up to the first zero.
 func frames(b []byte) []uint64 {
 	var pcs []uint64
@@ -116,7 +124,7 @@ func value(f *dif.Field, payload []byte, d probe.Desc) format.Value {
 	case dif.FString:
 		return format.Value{Kind: format.String, Bytes: cstring(b)}
 	case dif.FProbe:
-		return format.Value{Kind: format.String, Bytes: []byte(probeString(d, f.Builtin))}
+		return format.Value{Kind: format.String, Bytes: []byte(bounded(f, probeString(d, f.Builtin)))}
 	case dif.FBytes:
 		return format.Value{Kind: format.Bytes, Bytes: b}
 	case dif.FFloat:
@@ -163,7 +171,7 @@ func keyPart(f *dif.Field, key []byte, str func(uint32) string, start func(f *di
 	case dif.FString:
 		return agg.Part{Kind: agg.String, Str: string(cstring(b))}
 	case dif.FProbe:
-		return agg.Part{Kind: agg.String, Str: str(binary.LittleEndian.Uint32(b))}
+		return agg.Part{Kind: agg.String, Str: bounded(f, str(binary.LittleEndian.Uint32(b)))}
 	case dif.FBytes:
 		return agg.Part{Kind: agg.Bytes, Str: string(b)}
 	case dif.FStack:

@@ -35,6 +35,19 @@ func (r *Resolver) UserSym(pid int32, addr uint64) format.Place {
 	return place(r.Procs.Lookup(int(pid), addr))
 }
 
+// code is a user stack up to the first frame that cannot be code: a walk along
+// frame pointers in a program built without them reads what happens to lie on
+// the stack, and no frame is better than a wrong one. The innermost frame is
+// where the process was.
+func (r *Resolver) code(pid int32, pcs []uint64) []uint64 {
+	for i := 1; i < len(pcs); i++ {
+		if r.Procs.NotCode(int(pid), pcs[i]) {
+			return pcs[:i]
+		}
+	}
+	return pcs
+}
+
 // Host is the name of an internet address.
 func (*Resolver) Host(addr string) string {
 	names, err := net.LookupAddr(addr)

@@ -197,6 +197,20 @@ func (s *Processes) Lookup(pid int, addr uint64) Loc {
 	return p.resolve(m, addr)
 }
 
+// NotCode reports whether an address is known to lie outside of everything a
+// process may execute: what a stack walk along frame pointers finds where
+// there are none. It is false for processes whose mappings are not known.
+func (s *Processes) NotCode(pid int, addr uint64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.get(pid)
+	m, _ := p.find(addr)
+	if m == nil && time.Since(p.read) > refreshAfter && p.refresh() == nil {
+		m, _ = p.find(addr)
+	}
+	return len(p.gens) > 0 && (m == nil || !m.Exec())
+}
+
 // Sym is Lookup as ustack() prints it.
 func (s *Processes) Sym(pid int, addr uint64) string { return s.Lookup(pid, addr).String() }
 
