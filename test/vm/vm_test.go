@@ -31,7 +31,7 @@ var hostOnly = []string{"TestLanguageHalfIsPure", "TestReproducible"}
 
 // packageTimeout is for the tests of one package in one guest. Emulation is
 // ten times slower than hardware; tests ask testkernel.InVM and count less far.
-const packageTimeout = 2 * time.Minute
+const packageTimeout = 4 * time.Minute
 
 // TestMatrix runs the tests of the kernel half on every kernel of the matrix,
 // one boot each. Its subtests are KERNEL/PACKAGE/TEST.
