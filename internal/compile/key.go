@@ -188,7 +188,7 @@ func (f *fn) aggPart(e check.Expr) (dif.Field, val) {
 	fl := f.c.keyField(e.Type())
 	switch {
 	case v.kind == vBuiltin && v.id >= dif.BProbeProv && v.id <= dif.BProbeName:
-		fl = dif.Field{Kind: dif.FProbe, Size: 4, Type: e.Type(), Builtin: v.id}
+		fl = dif.Field{Kind: dif.FProbe, Size: 4, Type: e.Type(), Builtin: v.id, StrSize: v.bound}
 	case types.IsString(e.Type()):
 		fl.Size = roundUp(v.bound, 8)
 	case byRef(e.Type()) && fl.Size == 0:

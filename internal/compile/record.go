@@ -48,7 +48,7 @@ func (f *fn) record(e check.Expr) dif.Field {
 	t := e.Type()
 	switch {
 	case v.kind == vBuiltin && v.id >= dif.BProbeProv && v.id <= dif.BProbeName:
-		return f.field(dif.Field{Kind: dif.FProbe, Type: t, Builtin: v.id})
+		return f.field(dif.Field{Kind: dif.FProbe, Type: t, Builtin: v.id, StrSize: v.bound})
 	case v.kind == vBuiltin:
 		fl := f.field(dif.Field{Kind: dif.FString, Size: v.bound, Type: t})
 		f.emit(dif.Ins{Op: dif.RecBuiltin, Sym: int32(v.id), Imm: int64(fl.Off), Size: int32(fl.Size), Comment: builtinName(v.id)})

@@ -244,7 +244,7 @@ type Field struct {
 	Builtin BuiltinID  // FProbe
 	Sym     ActKind    // FSym, FUSym; FStack/FUStack: the action
 	Frames  int        // stacks: how many to print at most
-	StrSize int        // jstack string space
+	StrSize int        // jstack string space; FProbe: bytes of the string at most, with its NUL
 }
 
 // Agg is an aggregation variable.

@@ -84,6 +84,7 @@ type Resolver interface {
 type Options struct {
 	Quiet       bool           // quiet: trace() without padding
 	RawBytes    bool           // rawbytes: memory is never taken for a string
+	StrSize     int            // strsize: what rawbytes shows of a string
 	NoResolve   bool           // noresolve: user frames as module:0xoffset
 	StackIndent *int           // stackindent; nil for the default, 14
 	Target      int32          // pid of -c or -p: whose addresses %A prints; 0 for none

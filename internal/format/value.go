@@ -103,6 +103,14 @@ func frame(v Value, pc uint64, note string, o *Options) []byte {
 // 64-bit numbers has one more.
 var traceWidths = [9]int{1: 3, 2: 5, 4: 10, 8: 19}
 
+// wholeString is s with the zeroes that fill it up to the size of a string.
+func (o *Options) wholeString(s []byte) []byte {
+	if len(s) >= o.StrSize {
+		return s
+	}
+	return append(s[:len(s):len(s)], make([]byte, o.StrSize-len(s))...)
+}
+
 // Trace prints a value as trace() does.
 func Trace(b []byte, v Value, o *Options) []byte {
 	o = o.orDefault()
@@ -123,7 +131,7 @@ func Trace(b []byte, v Value, o *Options) []byte {
 		return b
 	case String:
 		if o.RawBytes {
-			return DumpBytes(b, v.Bytes)
+			return DumpBytes(b, o.wholeString(v.Bytes))
 		}
 		if o.Quiet {
 			return append(b, cstring(v.Bytes)...)
@@ -197,7 +205,7 @@ func appendKey(b []byte, p agg.Part, packed bool, o *Options) []byte {
 		return b
 	case agg.String:
 		if o.RawBytes {
-			return DumpBytes(b, []byte(p.Str))
+			return DumpBytes(b, o.wholeString([]byte(p.Str)))
 		}
 		return keyText(b, []byte(p.Str), packed)
 	case agg.Bytes:
