@@ -29,6 +29,7 @@ type running struct {
 	nextEpid int
 	later    []laterClause
 	loading  []*loading
+	gone     *gone
 }
 
 // Go loads the enabling, attaches the probes, runs BEGIN and lets held
@@ -80,6 +81,9 @@ func (s *Session) Go() (err error) {
 		}
 	}
 	if err := s.watchLoading(r); err != nil {
+		return err
+	}
+	if err := s.watchGone(r); err != nil {
 		return err
 	}
 	rt.SetActivity(bpf.Active)

@@ -170,6 +170,7 @@ func (s *Session) Work() (Status, error) {
 			}
 			return Done, s.finish()
 		}
+		s.running.gone.note(s)
 		if err := s.grow(); err != nil {
 			return Done, s.abort(err)
 		}
@@ -294,6 +295,7 @@ func (s *Session) consume(last bool) error {
 		relax()
 		return func() { relax = hurry() }
 	}
+	r.gone.note(s)
 	r.consumer.BeginBatch()
 	rings := s.rt.Rings()
 	snap := s.beginSnap(rings)
@@ -320,7 +322,11 @@ func (s *Session) snapshot() error {
 		return nil
 	}
 	return s.act(func() error {
-		return s.rt.SnapshotAggs(s.running.consumer.AddAgg)
+		s.running.gone.note(s)
+		return s.rt.SnapshotAggs(func(form, cpu int, key []byte, words []int64) error {
+			s.running.gone.noteKey(s, form, key)
+			return s.running.consumer.AddAgg(form, cpu, key, words)
+		})
 	}, "read %d aggregations", len(s.running.obj.Aggs))
 }
 

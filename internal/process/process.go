@@ -197,11 +197,7 @@ const cldStopped = 5
 
 // Release lets a created process exec and run, or run on from where it was
 // stopped. The error is that of the exec. From now on Done tells its end.
-func (t *Target) Release() error { return t.ReleaseVia(nil) }
-
-// ReleaseVia is Release with a stop on the way: when the process is stopped by
-// SIGSTOP, atStop is called, then it runs on. Nobody waits for that here.
-func (t *Target) ReleaseVia(atStop func()) error {
+func (t *Target) Release() error {
 	switch {
 	case !t.Created:
 	case t.state == stopped:
@@ -212,16 +208,6 @@ func (t *Target) ReleaseVia(atStop func()) error {
 	case t.state == held:
 		if err := t.exec(); err != nil {
 			return err
-		}
-		if atStop != nil {
-			go func() {
-				if t.awaitStop() == nil {
-					atStop()
-					t.proc.Signal(syscall.SIGCONT)
-				}
-				t.watch()
-			}()
-			return nil
 		}
 	}
 	go t.watch()

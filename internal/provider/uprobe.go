@@ -328,6 +328,11 @@ func loadTrap(attach uint32, counter, stop int) (int, error) {
 		0xb7|2<<8|1<<32, // r2 = 1
 		0xdb|6<<8|2<<12, // lock *(u64 *)r6 += r2
 		0xb7, 0x95)      // return 0
+	return loadInsns(progKprobe, attach, "dt_trap", insns)
+}
+
+// loadInsns loads a program of this package's own.
+func loadInsns(typ, attach uint32, name string, insns []uint64) (int, error) {
 	license := []byte("GPL\x00")
 	attr := struct {
 		typ, n         uint32
@@ -338,9 +343,9 @@ func loadTrap(attach uint32, counter, stop int) (int, error) {
 		name           [16]byte
 		_, attach      uint32
 		_, _           uint32
-	}{typ: progKprobe, n: uint32(len(insns)), insns: uint64(uintptr(unsafe.Pointer(&insns[0]))),
+	}{typ: typ, n: uint32(len(insns)), insns: uint64(uintptr(unsafe.Pointer(&insns[0]))),
 		license: uint64(uintptr(unsafe.Pointer(&license[0]))), attach: attach}
-	copy(attr.name[:], "dt_trap")
+	copy(attr.name[:], name)
 	fd, err := bpfSyscall(unix.BPF_PROG_LOAD, unsafe.Pointer(&attr), unsafe.Sizeof(attr))
 	runtime.KeepAlive(insns)
 	runtime.KeepAlive(license)

@@ -86,6 +86,7 @@ type Processes struct {
 	mu      sync.Mutex
 	procs   map[int]*Process
 	objects map[fileID]*Object // nil: not an object, do not try again
+	ended   []*Process         // see NoteExit
 }
 
 // fileID tells whether an object read before is still the file mapped now.
