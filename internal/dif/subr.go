@@ -149,7 +149,12 @@ func (x *exec) subr(i *Ins, s Subr, a []int64) int64 {
 	case SInetNtoa:
 		return x.ret(i, x.inet(afInet, a[0]))
 	case SInetNtoa6:
-		return x.ret(i, x.inet(afInet6, a[0]))
+		// Addresses of IPv4 are written as such.
+		s := x.inet(afInet6, a[0])
+		if strings.Contains(s, ".") {
+			s = s[strings.LastIndexByte(s, ':')+1:]
+		}
+		return x.ret(i, s)
 	case SInetNtop:
 		if a[0] != afInet && a[0] != afInet6 {
 			bad(FltIllOp, 0)

@@ -165,6 +165,7 @@ __attribute__((noinline)) u64 ipv4(struct work *w, char *dst, u64 dsize, u64 add
 	return text(w, dst, dsize);
 }
 
+// Addresses of IPv4 in IPv6 are written as the former alone if w->zero is set.
 __attribute__((noinline)) u64 ipv6(struct work *w, char *dst, u64 dsize, u64 addr)
 {
 	volatile u8 *b = (u8 *)&w->arg[2];
@@ -175,9 +176,11 @@ __attribute__((noinline)) u64 ipv6(struct work *w, char *dst, u64 dsize, u64 add
 	volat(w->s[POS]) = 0;
 	u64 high = volat(w->arg[2]), low = __builtin_bswap64(volat(w->arg[3]));
 	if (high == 0 && (low >> 32 == 0xffff || (low >> 32 == 0 && low > 0xffff))) {
-		text_put(w, ':');
-		text_put(w, ':');
-		if (low >> 32) {
+		if (!volat(w->zero)) {
+			text_put(w, ':');
+			text_put(w, ':');
+		}
+		if (low >> 32 && !volat(w->zero)) {
 			text_put(w, 'f');
 			text_put(w, 'f');
 			text_put(w, 'f');
@@ -226,13 +229,18 @@ __attribute__((noinline)) u64 ipv6(struct work *w, char *dst, u64 dsize, u64 add
 }
 
 ROUTINE(inet_ntoa) { return ipv4(w, dst, dsize, w->arg[0]); }
-ROUTINE(inet_ntoa6) { return ipv6(w, dst, dsize, w->arg[0]); }
+ROUTINE(inet_ntoa6)
+{
+	volat(w->zero) = 1;
+	return ipv6(w, dst, dsize, w->arg[0]);
+}
 
 // Linux's AF_INET and AF_INET6.
 ROUTINE(inet_ntop)
 {
 	if (w->arg[0] == 2)
 		return ipv4(w, dst, dsize, w->arg[1]);
+	volat(w->zero) = 0;
 	if (w->arg[0] == 10)
 		return ipv6(w, dst, dsize, w->arg[1]);
 	return ILLOP;
