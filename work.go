@@ -26,6 +26,14 @@ const (
 // Handlers are told what happens beside the output. A nil handler for drops or
 // faults makes Work fail instead: neither is ever passed over in silence.
 type Handlers struct {
+	// Record is told of each record before it is printed. ErrSkip leaves the
+	// record out: it is not printed, and what its actions ask of the consumer
+	// (printa(), system(), exit status) is not done. Any other error ends tracing.
+	Record func(*Record) error
+	// Buffered gets the output instead of Session.Output: the text of a record,
+	// or with r nil what belongs to none (aggregations at the end). Structured
+	// output (option oformat) goes to Session.Output all the same.
+	Buffered func(r *Record, text []byte) error
 	// Drop is told of lost data, in dtrace(1)'s words.
 	Drop func(Drop) error
 	// Error is told of faults of the program.
@@ -93,6 +101,7 @@ func (s *Session) newConsumer(r *running) *consume.Consumer {
 			t.CPUs = possibleCPUs()
 		}
 	}
+	s.handleRecords(c)
 	if form := s.opts.get("oformat"); form > 0 {
 		c.Sink = c.NewSink(consume.Structured(form))
 	}

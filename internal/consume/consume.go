@@ -55,6 +55,8 @@ type View struct {
 	Probe *probe.Probe
 	Epid  int
 	Rec   *dif.Record
+
+	payload []byte
 }
 
 // A Sink takes a consumer's reports in place of text. Values and text belong
@@ -89,6 +91,9 @@ type Consumer struct {
 	Testing bool
 	// Chew, if set, is called before a firing is printed; false leaves it out.
 	Chew func(v *View) (print bool, err error)
+	// Print, if set, takes what would be printed: the text of a firing, or with
+	// v nil what belongs to none. The text is valid until it returns.
+	Print func(v *View, text []byte) error
 	// Sink, if set, is told what would be printed, and nothing is printed.
 	Sink Sink
 	// Pause, if set, is called before a command is run for system(), and what
@@ -101,6 +106,7 @@ type Consumer struct {
 	Tables []*agg.Table
 
 	out     *output
+	printed *View // the firing whose text is in buf
 	buf     []byte
 	vals    []format.Value
 	parts   agg.Key
@@ -171,6 +177,16 @@ func (c *Consumer) Flush() error {
 		c.out.err = err
 	}
 	return c.out.err
+}
+
+// Values are the values that an action of a firing recorded. Their Bytes are
+// valid until the firing's handler returns.
+func (c *Consumer) Values(v *View, a *dif.Action) []format.Value {
+	out := make([]format.Value, len(a.Fields))
+	for i := range a.Fields {
+		out[i] = value(&a.Fields[i], v.payload, v.Probe.Desc)
+	}
+	return out
 }
 
 // BeginBatch is called before the records of a batch: printa() takes one
@@ -275,6 +291,8 @@ func (c *Consumer) intArg(a *dif.Action, i int, payload []byte) uint64 {
 
 // print prints the line of a firing and what its actions recorded.
 func (c *Consumer) print(v *View, index int, payload []byte) error {
+	v.payload = payload
+	c.printed = v
 	if c.Chew != nil {
 		ok, err := c.Chew(v)
 		if err != nil || !ok {
@@ -305,6 +323,11 @@ func (c *Consumer) print(v *View, index int, payload []byte) error {
 }
 
 func (c *Consumer) emit() error {
+	if c.Print != nil {
+		text := c.buf
+		c.buf = c.buf[:0]
+		return c.Print(c.printed, text)
+	}
 	_, err := c.out.Write(c.buf)
 	c.buf = c.buf[:0]
 	return err
@@ -527,6 +550,7 @@ func (c *Consumer) printRows(a *dif.Action, rows []agg.Row) error {
 
 // PrintAggs prints what printa() has not printed: what happens at the end of tracing.
 func (c *Consumer) PrintAggs() error {
+	c.printed = nil
 	for _, t := range agg.Unprinted(c.Tables, c.Order) {
 		if c.Sink != nil {
 			c.Sink.Aggs([]*agg.Table{t}, t.Rows(c.Order), nil)
@@ -548,8 +572,9 @@ func (c *Consumer) Newline() error {
 	if c.Sink != nil {
 		return nil
 	}
-	_, err := c.out.Write([]byte{'\n'})
-	return err
+	c.printed = nil
+	c.buf = append(c.buf[:0], '\n')
+	return c.emit()
 }
 
 // AddAgg merges a drained value into its table.
@@ -676,7 +701,7 @@ var faultText = map[dif.FaultKind]string{
 	dif.FltTupOflow:  "tuple stack overflow",
 	dif.FltBadStack:  "bad stack",
 	dif.FltLibrary:   "library-level fault",
-	dif.FltBadSize:   "bad size",
+	dif.FltBadSize:   "invalid size",
 	dif.FltBadIndex:  "index out of bounds",
 }
 
@@ -696,7 +721,7 @@ func (c *Consumer) fault(cpu int, p *Probe, payload []byte) error {
 	}
 	details := ""
 	switch f.Kind {
-	case dif.FltBadAddr, dif.FltBadAlign, dif.FltBadStack:
+	case dif.FltBadAddr, dif.FltBadAlign, dif.FltBadStack, dif.FltBadSize:
 		details = fmt.Sprintf(" (0x%x)", f.Addr)
 	}
 	// The offset is that of the instruction in the clause's intermediate code,
