@@ -23,10 +23,14 @@ import (
 	"godtrace/internal/testkernel"
 )
 
-// size picks how much of a test is run.
-func size[T any](short, long T) T {
+// size picks how much of a test is run; an emulated machine does a fifth of the
+// short measure.
+func size[T int | time.Duration](short, long T) T {
 	if os.Getenv("GODTRACE_LOAD") == "long" {
 		return long
+	}
+	if _, vm := testkernel.InVM(); vm {
+		return short / 5
 	}
 	return short
 }
@@ -171,7 +175,7 @@ func TestRecordsAreWhole(t *testing.T) {
 func TestPrintaClearAddsUp(t *testing.T) {
 	testkernel.RequireRoot(t)
 	testkernel.CheckMachine(t)
-	d := size(3*time.Second, time.Minute)
+	d := size(5*time.Second, time.Minute)
 	r := trace(t, "-qn", `syscall::getppid:entry /pid == $target/ { @ = count(); }
 		tick-100ms { printa("part %@d\n", @); clear(@); }
 		END { printa("part %@d\n", @); }`,
@@ -253,7 +257,7 @@ func TestKillLeavesTargetRunning(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { target.Process.Kill(); target.Wait() }()
-	for range size(3, 20) {
+	for range size(5, 20) {
 		cmd := exec.Command(testkernel.Godtrace(t), "-qn", `syscall:::entry /pid == $target/ { @[probefunc] = count(); }`,
 			"-p", strconv.Itoa(target.Process.Pid))
 		if err := cmd.Start(); err != nil {
