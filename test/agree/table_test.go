@@ -81,7 +81,7 @@ func TestOperators(t *testing.T) {
 					}
 				}
 			}
-			fire(t, head+table(exprs, "%d"), min(size*size, 1500), 0)
+			fire(t, head+table(exprs, "%d"), min(size*size, 700), 0)
 		})
 	}
 }
