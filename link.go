@@ -100,6 +100,11 @@ func (s *Session) Go() (err error) {
 	return nil
 }
 
+// recordOverhead is how many bytes a buffer must have room for beside the data
+// of a record: what libdtrace asks for on Linux, which is more than the header
+// takes here.
+const recordOverhead = 56
+
 // enable compiles all executed programs with the final options and forms the
 // list of enabled probes, each with its clauses in program order.
 func (s *Session) enable(r *running) error {
@@ -131,7 +136,7 @@ func (s *Session) enable(r *running) error {
 	}
 	r.obj = comp.Object()
 	for _, rec := range r.obj.Records {
-		if int64(dif.HdrSize+rec.Size) > s.opts.get("bufsize") {
+		if int64(recordOverhead+rec.Size) > s.opts.get("bufsize") {
 			return errors.New("Enabling exceeds size of buffer")
 		}
 	}

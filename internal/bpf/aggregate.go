@@ -14,6 +14,11 @@ import (
 )
 
 // Aggregations: updates in programs, and taking the values out.
+//
+// Forms whose keys and values have the same sizes share a hash, for a program
+// may use 64 maps only. The first 8 bytes of a key are the CPU, the epoch << 16
+// and the form << 32.
+const formShift = 32
 
 func (f *fn) aggregate(in *dif.Ins) {
 	c, p := f.c, f.p
@@ -62,6 +67,10 @@ func (f *fn) aggregate(in *dif.Ins) {
 		c.mapValue(r1, p.data, offEpochKey)
 		c.load(8, r1, r1, 0)
 		c.alu(opOr, r0, r1)
+		if in.Sym != 0 {
+			c.imm(r1, int64(in.Sym)<<formShift)
+			c.alu(opOr, r0, r1)
+		}
 		b, off := f.tempMem(in.Temp, -8, r1)
 		c.store(8, b, off, r0)
 		c.mapPtr(r1, fp_.m)
@@ -353,7 +362,9 @@ func (r *Runtime) SnapshotAggs(f func(form, cpu int, key []byte, words []int64) 
 		case formProbe:
 			err = r.takeByProbe(i, fm, old, f)
 		case formHash:
-			err = r.takeHash(i, fm, old, f)
+			if fm.m.form == i {
+				err = r.takeHash(fm, old, f)
+			}
 		}
 		if err != nil {
 			return err
@@ -422,7 +433,7 @@ func (r *Runtime) takeByProbe(form int, fm *formPlan, old uint32, f func(int, in
 }
 
 // takeHash reads a map in batches and deletes the old epoch's elements.
-func (r *Runtime) takeHash(form int, fm *formPlan, old uint32, f func(int, int, []byte, []int64) error) error {
+func (r *Runtime) takeHash(fm *formPlan, old uint32, f func(int, int, []byte, []int64) error) error {
 	m := fm.m
 	chunk := min(m.entries, max(256, (1<<20)/m.valSize))
 	var gone []byte
@@ -445,11 +456,12 @@ func (r *Runtime) takeHash(form int, fm *formPlan, old uint32, f func(int, int, 
 		for i := range n {
 			key := r.bufs.keys[i*m.keySize : (i+1)*m.keySize]
 			who := binary.LittleEndian.Uint64(key)
-			if uint32(who>>16) != old {
+			if uint32(uint16(who>>16)) != old {
 				continue
 			}
 			gone = append(gone, key...)
-			v := words(r.bufs.values[i*m.valSize : i*m.valSize+8*fm.words])
+			form := int(who >> formShift)
+			v := words(r.bufs.values[i*m.valSize : i*m.valSize+8*r.plan.forms[form].words])
 			if err := f(form, int(who&0xffff), key[8:], v); err != nil {
 				return err
 			}

@@ -48,6 +48,13 @@ func Load(cfg Config) (*Runtime, error) {
 	return r, nil
 }
 
+// errSize has DTrace's words for buffers that cannot hold one element.
+var errSize = errors.New("Enabling exceeds size of buffer")
+
+// maxEntries is how many keys the hash of an aggregation holds if aggsize does
+// not ask for more than by default.
+const maxEntries = 1 << 16
+
 // valueLimit is the largest array value: before 6.12 the kernel's largest
 // kmalloc.
 func (p *plan) valueLimit() int64 {
@@ -56,8 +63,6 @@ func (p *plan) valueLimit() int64 {
 	}
 	return 0
 }
-
-const hashOverhead = 48 // bytes of the kernel for each element
 
 func (r *Runtime) makeMaps() error {
 	p := r.plan
@@ -128,15 +133,23 @@ func (r *Runtime) makeMaps() error {
 	if err != nil {
 		return err
 	}
+	for i := range p.forms {
+		if fm := &p.forms[i]; (fm.kind == formScalar || fm.kind == formProbe) && r.cfg.AggSize > 0 && r.cfg.AggSize < int64(8+8*fm.words) {
+			return errSize
+		}
+	}
 	if p.scalarSize > 0 {
 		if p.scalars, err = mkRows("aggs", 1, align(p.scalarSize, 64)); err != nil {
 			return err
 		}
 	}
-	hashes := 0
+	type shape struct{ key, value int }
+	hashes, sharers := map[shape]*bpfMap{}, map[shape]int{}
+	total := 0
 	for i := range p.forms {
-		if p.forms[i].kind == formHash {
-			hashes++
+		if fm := &p.forms[i]; fm.kind == formHash {
+			sharers[shape{fm.key, fm.size()}]++
+			total++
 		}
 	}
 	for i := range p.forms {
@@ -145,10 +158,19 @@ func (r *Runtime) makeMaps() error {
 		case formProbe:
 			fm.m, err = mkRows(fmt.Sprintf("agg%d", i), p.nprobes(), fm.size())
 		case formHash:
-			key := 8 + align(p.obj.Forms[i].KeySize, 8)
-			size := defSize(r.cfg.AggSize, 4<<20) / int64(hashes)
-			n := min(size*int64(p.ncpu)/int64(key+fm.size()+hashOverhead), size/64)
-			fm.m, err = mk(fmt.Sprintf("agg%d", i), mapHash, key, fm.size(), int(max(n, 1)), 0)
+			s := shape{fm.key, fm.size()}
+			if hashes[s] == nil {
+				size := defSize(r.cfg.AggSize, 4<<20) * int64(sharers[s]) / int64(total)
+				n := min(size*int64(p.ncpu)/int64(s.key+s.value), max(maxEntries, size/64))
+				if n == 0 || size < int64(8+s.value) {
+					return errSize
+				}
+				hashes[s], err = mk(fmt.Sprintf("agg%d", i), mapHash, s.key, s.value, int(max(n, 1)), 0)
+				if hashes[s] != nil {
+					hashes[s].form = i
+				}
+			}
+			fm.m = hashes[s]
 		}
 		if err != nil {
 			return err
@@ -181,7 +203,13 @@ func (r *Runtime) makeMaps() error {
 			continue
 		}
 		key := vp.prefix + align(v.KeySize, 8)
-		n := defSize(r.cfg.DynVarSize, 1<<20) / int64(dyns) / int64(key+vp.slot+hashOverhead)
+		n := defSize(r.cfg.DynVarSize, 1<<20) / int64(key+vp.slot)
+		if n == 0 {
+			return errSize
+		}
+		if n > 8192 {
+			n = max(n/int64(dyns), 8192)
+		}
 		vp.dyn, err = mk("var_"+v.Name, mapHash, key, vp.slot, int(max(n, 1)), 0)
 		if err != nil {
 			return err

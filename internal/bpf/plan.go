@@ -152,6 +152,7 @@ type formPlan struct {
 	touch bool // one word more says that the value exists: all its words may be zero
 	off   int  // formScalar
 	m     *bpfMap
+	key   int // formHash: bytes of a key, with what goes before the tuple
 }
 
 func (f *formPlan) size() int {
@@ -554,6 +555,10 @@ func (p *plan) nprobes() int {
 // maxProbeArray is the most memory of an aggregation that is an array by probe.
 const maxProbeArray = 16 << 20
 
+// maxProbeArrays is how many there may be of them: each is a map, and a program
+// may use 64.
+const maxProbeArrays = 16
+
 // layout places the variables and aggregations.
 func (p *plan) layout() {
 	off := offDrops + p.cpuSlots()*dropStride
@@ -591,16 +596,21 @@ func (p *plan) layout() {
 			p.thisSize += vp.slot
 		}
 	}
+	arrays := 0
 	for i := range p.forms {
 		f := &p.forms[i]
-		if f.kind == formProbe && (len(p.cfg.Later) > 0 || 2*p.ncpu*p.nprobes()*f.size() > maxProbeArray) {
-			f.kind = formHash
+		if f.kind == formProbe {
+			arrays++
+			if len(p.cfg.Later) > 0 || 2*p.ncpu*p.nprobes()*f.size() > maxProbeArray || arrays > maxProbeArrays {
+				f.kind = formHash
+			}
 		}
 		switch f.kind {
 		case formScalar:
 			f.off = p.scalarSize
 			p.scalarSize += f.size()
 		case formHash:
+			f.key = 8 + align(p.obj.Forms[i].KeySize, 8)
 			p.zeroSize = max(p.zeroSize, f.size())
 		}
 	}

@@ -64,6 +64,7 @@ type bpfMap struct {
 	entries          int
 	mem              []byte // mapped, with flagMmapable
 	stride           int    // bytes of an element of a table of rows, see newRows
+	form             int    // of a hash of aggregations: the first form that uses it
 }
 
 func objName(s string) (n [16]byte) {
