@@ -424,6 +424,10 @@ func (f *fn) machineUses(in *dif.Ins, use func(k ...int)) {
 		}
 	case dif.Store:
 		use(pScratch)
+	case dif.Load:
+		if f.usesAlloca() {
+			use(pScratch)
+		}
 	case dif.TBuiltin, dif.RecBuiltin:
 		switch dif.BuiltinID(in.Sym) {
 		case dif.BProbeProv, dif.BProbeMod, dif.BProbeFunc, dif.BProbeName:

@@ -2,7 +2,6 @@ package bpf
 
 import (
 	"fmt"
-	"os"
 	"runtime"
 	"slices"
 	"testing"
@@ -20,7 +19,7 @@ import (
 )
 
 // The cost of a firing: a loop of getppid() under a program, beside the least
-// program that does the same, written by hand. Run with GODTRACE_BENCH=1.
+// program that does the same, written by hand. Run with -bench FiringCost -v.
 
 // loop is the thread CPU time of n getppid calls, in ns for each.
 func loop(n int) float64 {
@@ -34,7 +33,7 @@ func loop(n int) float64 {
 }
 
 // hand is a program written by hand on sys_enter.
-func hand(t *testing.T, c *code, name string) *ebpf.Program {
+func hand(t testing.TB, c *code, name string) *ebpf.Program {
 	if err := c.link(); err != nil {
 		t.Fatal(err)
 	}
@@ -50,10 +49,7 @@ func hand(t *testing.T, c *code, name string) *ebpf.Program {
 	return p
 }
 
-func TestFiringCost(t *testing.T) {
-	if os.Getenv("GODTRACE_BENCH") == "" {
-		t.Skip("set GODTRACE_BENCH=1 to measure")
-	}
+func BenchmarkFiringCost(t *testing.B) {
 	testkernel.RequireRoot(t)
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

@@ -31,6 +31,13 @@ var (
 	callArgs  = [6]int{regDI, regSI, regDX, regCX, regR8, regR9}
 )
 
+// threadRegs are the registers after those of pt_regs in uregs[]: members of
+// struct thread_struct, saved when the thread was last switched out.
+var threadRegs = []struct {
+	name string
+	size int
+}{{"ds", 2}, {"es", 2}, {"fsbase", 8}, {"gsbase", 8}, {"trap_nr", 8}}
+
 // offset is the offset of a member of a kernel struct.
 func (p *plan) offset(in *dif.Ins, tag, path string) (int, error) {
 	types := p.cfg.Types
@@ -175,6 +182,11 @@ func (f *fn) builtin(in *dif.Ins) {
 		c.call(fnCgroupID)
 	case dif.BUregs:
 		i := f.index(in)
+		if i >= numRegs && i < numRegs+int64(len(threadRegs)) {
+			r := threadRegs[i-numRegs]
+			f.taskWalk(in, r.size, "task_struct.thread."+r.name)
+			break
+		}
 		if i < 0 || i >= numRegs {
 			c.imm(r0, 0)
 			break

@@ -850,6 +850,9 @@ func (f *fn) loadIns(in *dif.Ins) {
 		c.load(n, r0, b, at)
 	} else {
 		f.addrTo(r3, in.A, in.Imm)
+		if in.Space == dif.SpaceKernel && f.usesAlloca() {
+			f.checkAlloc(r3, n, f.fault(dif.FltBadAddr, in.A, in.Imm))
+		}
 		c.addr(r1, fp, bufOff)
 		c.imm(r2, int64(n))
 		helper := int32(fnProbeReadKernel)
@@ -864,6 +867,22 @@ func (f *fn) loadIns(in *dif.Ins) {
 		f.signExtend(r0, n)
 	}
 	f.put(in.Dst, r0)
+}
+
+// checkAlloc goes to bad if n bytes at the address in a touch the memory for
+// alloca() where none was handed out; r1, r2 and r4 are lost.
+func (f *fn) checkAlloc(a reg, n int, bad label) {
+	c := f.c
+	elsewhere := c.newLabel()
+	c.mov(r1, a)
+	f.allocOffset(r1, r2)
+	c.addr(r2, r1, n-1)
+	c.jmpImm(jGE, r2, int32(f.p.allocSize+n-1), elsewhere)
+	c.load(8, r4, f.machine(pScratch, r4), scrAlloc)
+	c.aluImm(opSub, r4, int32(n))
+	c.jmpImm(jSLT, r4, 0, bad)
+	c.jmpReg(jGT, r1, r4, bad)
+	c.place(elsewhere)
 }
 
 // addrTo puts a+off into r.
