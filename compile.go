@@ -117,6 +117,7 @@ func (s *Session) Compile(src string, o CompileOptions) (*Program, error) {
 	if err := s.loadLibraries(); err != nil {
 		return nil, s.compileError(err, o.File != "")
 	}
+	s.followForks(file)
 	checked, err := s.check.File(file)
 	if err != nil {
 		return nil, s.compileError(err, o.File != "")

@@ -65,6 +65,7 @@ var optionDefs = map[string]optionDef{
 	"maxframes":     {runTime, parseFrames, 127},
 	"cpu":           {runTime, parseCPU, Unset},
 	"maxprobes":     {runTime, parseInt, Unset},
+	"followfork":    {compileTime, parseFlag, Unset},
 	"pidreturn":     {compileTime, parsePidReturn, 0},
 	"statusrate":    {runTime, parseRate, 1e9},
 	"cleanrate":     {runTime, parseRate, 1_000_000_000 / 101},

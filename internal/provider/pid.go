@@ -645,7 +645,11 @@ func (r *request) add(u *userFile, mod, fn, name string, ret bool, at []exit) {
 		if r.n++; r.n > r.limit() {
 			return
 		}
-		pr = &probe.Probe{ID: userID(len(p.order)), Desc: d, Attr: pidAttr, Site: &pidSite{pid: r.pid, ret: ret}}
+		s := &pidSite{pid: r.pid, ret: ret}
+		if p.host.Option("followfork") > 0 {
+			s.pid = 0 // the session makes the clauses ask whose child it is
+		}
+		pr = &probe.Probe{ID: userID(len(p.order)), Desc: d, Attr: pidAttr, Site: s}
 		p.byName[d] = pr
 		p.order = append(p.order, pr)
 		r.take(pr)

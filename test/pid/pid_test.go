@@ -489,3 +489,49 @@ func TestEvalTime(t *testing.T) {
 		}
 	}
 }
+
+// The option followfork: probes of a process fire in its children as well, and
+// in nobody else.
+func TestFollowFork(t *testing.T) {
+	testkernel.RequireRoot(t)
+	testkernel.Shows(t, "1.15")
+	prog := compile(t, source(t, "forks.c", `
+		#include <sys/wait.h>
+		#include <unistd.h>
+		__attribute__((noinline)) int f(int x) { __asm__ volatile("" : "+r"(x)); return x + 1; }
+		int main(void) {
+			f(0);
+			for (int i = 0; i < 3; i++)
+				if (!fork()) { f(i); if (!fork()) { f(i); _exit(0); } wait(0); _exit(0); } else wait(0);
+			return 0; }`), "-O1")
+	other := exec.Command("sh", "-c", "while :; do "+prog+"; sleep 0.02; done")
+	if err := other.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { other.Process.Kill(); other.Wait() }()
+	for _, c := range []struct{ option, want string }{{"followfork", "7 7"}, {"followfork=off", "1 1"}} {
+		r := trace(t, "-qn", "pid$target:a.out:f:entry{@=count()} pid$target:a.out:f:return/arg1<9/{@r=count()} END{printa(\"%@d %@d\",@,@r)}", "-x"+c.option, "-c", prog).ok(t)
+		if got := strings.TrimSpace(r.stdout); got != c.want {
+			t.Errorf("%s: counted %q, want %q", c.option, got, c.want)
+		}
+	}
+}
+
+// The stack of a process resolves after it has gone, also of one that was
+// nobody's target.
+func TestGone(t *testing.T) {
+	testkernel.RequireRoot(t)
+	prog := compile(t, source(t, "gone.c", `
+		#include <sys/syscall.h>
+		#include <unistd.h>
+		__attribute__((noinline)) void inner(void) { syscall(SYS_exit_group, 0); }
+		__attribute__((noinline)) void outer(void) { inner(); __asm__ volatile(""); }
+		int main(void) { outer(); return 0; }`), "-O1", "-fno-omit-frame-pointer", "-fno-optimize-sibling-calls")
+	want := regexp.MustCompile("gone`outer\\+0x[0-9a-f]+\n *gone`main\\+0x[0-9a-f]+\n")
+	for _, cmd := range []string{prog, "sh -c " + prog} {
+		r := trace(t, "-qn", `syscall::exit_group:entry/execname=="gone"/{@[ustack()]=count(); ustack();}`, "-c", cmd).ok(t)
+		if n := len(want.FindAllString(r.stdout, -1)); n != 2 {
+			t.Errorf("%s: %d stacks with outer and main, want 2:\n%s", cmd, n, r.stdout)
+		}
+	}
+}
