@@ -242,3 +242,20 @@ func shrinkNode(n **node, fails func() bool) (changed bool) {
 	}
 	return changed
 }
+
+// FuzzPrograms is TestRandomPrograms driven by the fuzzer of Go: the seed of
+// the generator is its input.
+func FuzzPrograms(f *testing.F) {
+	testkernel.RequireRoot(f)
+	for seed := range uint64(5) {
+		f.Add(seed, uint8(64))
+	}
+	f.Fuzz(func(t *testing.T, seed uint64, strsize uint8) {
+		u := newUnit(rand.New(rand.NewPCG(seed, 2)), "u")
+		size := max(int(strsize), 16)
+		if msg := try([]*unit{u}, size); msg != "" {
+			u = shrink(u, kindOf(msg), size)
+			t.Errorf("%s\n%s", msg, u)
+		}
+	})
+}

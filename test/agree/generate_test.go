@@ -278,7 +278,7 @@ func newUnit(r *rand.Rand, name string) *unit {
 			for _, m := range []string{"c", "uc", "s", "i", "b3", "b9", "b33", "l", "us", "ui", "arr[0]", "arr[1]", "arr[2]", "arr[3]"} {
 				c.body = append(c.body, &stmt{x: leaf('x', "this->p->"+m+" = "+g.number()), keepAlways: true})
 			}
-			c.body = append(c.body, &stmt{x: leaf('x', "bcopy((void *)\"bytes in buf\", this->p->buf, 12)"), keepAlways: true})
+			c.body = append(c.body, &stmt{x: leaf('x', "bcopy((void *)\"bytes in bu\", this->p->buf, 12)"), keepAlways: true})
 		}
 		// A predicate comes before the allocation of its clause.
 		if p := g.p; g.IntN(3) == 0 {
