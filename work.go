@@ -95,6 +95,7 @@ func (s *Session) newConsumer(r *running) *consume.Consumer {
 	c := consume.New(r.obj, probes, out, host{s})
 	c.Testing = s.Testing
 	c.Resolve.Procs = s.procs
+	c.Format.Grouping = numericLocale()
 	s.applyOutputOptions(c)
 	if s.opts.flag("aggpercpu") {
 		for _, t := range c.Tables {

@@ -10,6 +10,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	_ "time/tzdata" // TZ means the same on systems without the data, or with less of it
+
+	"godtrace"
 )
 
 // Exit statuses of dtrace(1).
@@ -54,7 +57,13 @@ func findFrontEnd(name string) *frontEnd {
 	return &frontEnds[i]
 }
 
-func main() { os.Exit(run(os.Args, stdio{os.Stdin, os.Stdout, os.Stderr})) }
+func main() {
+	if err := godtrace.DropSetuid(); err != nil {
+		fmt.Fprintln(os.Stderr, "godtrace:", err)
+		os.Exit(exitError)
+	}
+	os.Exit(run(os.Args, stdio{os.Stdin, os.Stdout, os.Stderr}))
+}
 
 // run chooses the front end.
 func run(argv []string, io stdio) int {

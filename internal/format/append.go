@@ -63,7 +63,7 @@ func (f *Format) render(b []byte, values []Value, data []agg.Datum, o *Options) 
 		if p.conv == nil {
 			continue
 		}
-		s := spec{flags: p.flags, width: p.width, prec: p.prec, out: p.conv.out}
+		s := spec{flags: p.flags, width: p.width, prec: p.prec, out: p.conv.out, grouping: o.Grouping}
 		var err error
 		if p.flags&dynWidth != 0 {
 			if s.width, err = takeInt(); err != nil {
@@ -114,6 +114,8 @@ type spec struct {
 	prec    int // 0: none
 	dynamic int // the width given as *, with its sign; 0 for none
 	out     byte
+
+	grouping *Grouping
 }
 
 // datum renders an aggregation's value: drawn if it is a histogram, whatever
@@ -315,6 +317,9 @@ func (s spec) integer(b []byte, n uint64, neg, signs bool) []byte {
 		}
 	default:
 		digits = strconv.AppendUint(digits, n, 10)
+		if s.flags&group != 0 {
+			digits = s.grouping.split(digits)
+		}
 	}
 	switch {
 	case neg:
@@ -373,7 +378,8 @@ func (s spec) float(b []byte, f float64) []byte {
 		}
 	}
 	format = append(format, '*', '.', '*', s.out)
-	return fmt.Appendf(b, string(format), s.width, prec, f)
+	const most = 1e6 // for package fmt
+	return fmt.Appendf(b, string(format), min(s.width, most), min(prec, most), f)
 }
 
 // cstring is t up to its first NUL.

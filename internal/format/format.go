@@ -12,6 +12,8 @@
 package format
 
 import (
+	"bytes"
+	"slices"
 	"time"
 
 	"godtrace/internal/agg"
@@ -91,6 +93,35 @@ type Options struct {
 	Resolver    Resolver       // nil: plain addresses
 	Agg         agg.Style      // agghist, aggpack, aggzoom, encoding
 	Location    *time.Location // of %Y and %T; nil for the local time
+	Grouping    *Grouping      // of the flag '; nil for none
+}
+
+// Grouping is how a locale groups the digits of decimal numbers.
+type Grouping struct {
+	Sep   string
+	Sizes []byte // of groups from the right, the last again and again; 127 or 0: no more groups
+}
+
+// split puts separators between digits.
+func (g *Grouping) split(digits []byte) []byte {
+	if g == nil {
+		return digits
+	}
+	var groups [][]byte
+	size := 0
+	for i := 0; len(digits) > 0; i++ {
+		if i < len(g.Sizes) {
+			size = int(g.Sizes[i])
+		}
+		n := len(digits)
+		if size > 0 && size < 127 {
+			n = min(n, size)
+		}
+		groups = append(groups, digits[len(digits)-n:])
+		digits = digits[:len(digits)-n]
+	}
+	slices.Reverse(groups)
+	return bytes.Join(groups, []byte(g.Sep))
 }
 
 var defaults Options

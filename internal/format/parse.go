@@ -29,8 +29,8 @@ const (
 )
 
 // maxWidth bounds widths and precisions, so that a format cannot make a
-// record print gigabytes.
-const maxWidth = 1 << 16
+// record print gigabytes; scripts have been seen to ask for 10 million.
+const maxWidth = 1 << 24
 
 // piece is text that is printed as it is and, except at the end of a format,
 // the conversion after it. Messages number pieces from 1.

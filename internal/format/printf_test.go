@@ -340,3 +340,34 @@ func BenchmarkPrintf(b *testing.B) {
 		buf, _ = f.Append(buf[:0], values, nil)
 	}
 }
+
+func TestGroupingFlag(t *testing.T) {
+	en := &Grouping{Sep: ",", Sizes: []byte{3, 3}}
+	in := &Grouping{Sep: ",", Sizes: []byte{3, 2}}
+	once := &Grouping{Sep: ".", Sizes: []byte{3, 127}}
+	for _, c := range []struct {
+		format string
+		n      int64
+		g      *Grouping
+		want   string
+	}{
+		{"%'d", 123456789, nil, "123456789"},
+		{"%'d", 123456789, en, "123,456,789"},
+		{"%'d", -1234, en, "-1,234"},
+		{"%'d", 999, en, "999"},
+		{"%'12d|", 1234567, en, "   1,234,567|"},
+		{"%'d", 123456789, in, "12,34,56,789"},
+		{"%'d", 123456789, once, "123456.789"},
+		{"%d", 123456789, en, "123456789"},
+		{"%'x", 0x12345678, en, "12345678"},
+	} {
+		f, err := Parse(c.format)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := f.Append(nil, []Value{{Kind: Signed, Size: 8, Int: uint64(c.n)}}, &Options{Grouping: c.g})
+		if err != nil || string(got) != c.want {
+			t.Errorf("%s of %d: %q, %v, want %q", c.format, c.n, got, err, c.want)
+		}
+	}
+}
