@@ -421,7 +421,9 @@ func (h host) Speculations() error {
 		return err
 	}
 	return rings.Merge(math.MaxUint64, func(cpu int, rec []byte) error {
-		h.running.consumer.Speculative(cpu, rec)
+		if h.rt.SpecRoom(cpu, rec) {
+			h.running.consumer.Speculative(cpu, rec)
+		}
 		return nil
 	})
 }

@@ -869,15 +869,19 @@ func (f *fn) loadIns(in *dif.Ins) {
 	f.put(in.Dst, r0)
 }
 
+// redZone is how many bytes before the memory for alloca() nobody uses, so that
+// a negative index is a bad address.
+const redZone = 64
+
 // checkAlloc goes to bad if n bytes at the address in a touch the memory for
-// alloca() where none was handed out; r1, r2 and r4 are lost.
+// alloca(), or the red zone, where none was handed out; r1, r2 and r4 are lost.
 func (f *fn) checkAlloc(a reg, n int, bad label) {
 	c := f.c
 	elsewhere := c.newLabel()
 	c.mov(r1, a)
 	f.allocOffset(r1, r2)
-	c.addr(r2, r1, n-1)
-	c.jmpImm(jGE, r2, int32(f.p.allocSize+n-1), elsewhere)
+	c.addr(r2, r1, redZone)
+	c.jmpImm(jGE, r2, int32(f.p.allocSize+redZone), elsewhere)
 	c.load(8, r4, f.machine(pScratch, r4), scrAlloc)
 	c.aluImm(opSub, r4, int32(n))
 	c.jmpImm(jSLT, r4, 0, bad)

@@ -724,6 +724,9 @@ func (gp *groupPlan) take(f *fn) {
 // level ends in as much slack as either can be.
 func (p *plan) finish() {
 	p.allocOff = align(max(p.allocOff, p.tempOff), 8)
+	if p.allocSize > 0 {
+		p.allocOff += redZone
+	}
 	slack := max(p.allocSize, p.strSize(), p.slack, p.bufSize)
 	p.scratchSize = align(p.allocOff+p.allocSize+slack, 64)
 }

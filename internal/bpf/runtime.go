@@ -15,6 +15,7 @@ import (
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 
+	"godtrace/internal/dif"
 	"godtrace/internal/probe"
 	"godtrace/internal/ring"
 )
@@ -36,6 +37,8 @@ type Runtime struct {
 	aggMu sync.Mutex
 	epoch uint32
 	bufs  aggBuffers
+
+	specUsed [][]int64 // bytes that SpecRoom granted, by speculation and CPU
 
 	closeOnce sync.Once
 	closeErr  error
@@ -183,9 +186,35 @@ func synchronizeRCU() error {
 // a Quiesce.
 func (r *Runtime) FreeSpeculation(id int) {
 	if id >= 1 && id <= r.plan.nspec {
+		if id < len(r.specUsed) {
+			clear(r.specUsed[id])
+		}
 		w := r.word(r.plan.specOff + 8*id)
 		_ = w.CompareAndSwap(specCommitting, specFree) || w.CompareAndSwap(specDiscarding, specFree)
 	}
+}
+
+// SpecRoom reports whether a record of a speculation, header and payload, still
+// fits its buffer of specsize bytes on its CPU, and counts it as a drop if
+// not. It is to be asked once for each record taken from SpecRings.
+func (r *Runtime) SpecRoom(cpu int, rec []byte) bool {
+	id := int(binary.LittleEndian.Uint16(rec[dif.HdrSpec:]))
+	if r.specUsed == nil {
+		r.specUsed = make([][]int64, r.plan.nspec+1)
+	}
+	if id >= len(r.specUsed) {
+		return false
+	}
+	if r.specUsed[id] == nil {
+		r.specUsed[id] = make([]int64, r.ncpu)
+	}
+	n := int64(len(rec) - dif.HdrSize + specOverhead)
+	if limit := r.cfg.SpecSize; limit > 0 && r.specUsed[id][cpu]+n > limit {
+		r.word(offDrops + cpu*dropStride + dropSpec).Add(1)
+		return false
+	}
+	r.specUsed[id][cpu] += n
+	return true
 }
 
 // ProbeString is the string that key fields of kind FProbe hold the number of.
