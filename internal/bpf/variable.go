@@ -2,6 +2,7 @@ package bpf
 
 import (
 	"godtrace/internal/dif"
+	"godtrace/internal/types"
 )
 
 // Variables: globals in the map data, this-> in scratch, self-> in the thread's
@@ -223,7 +224,7 @@ func (f *fn) dynamic(in *dif.Ins) {
 		c.opaque(r0)
 		c.jmp(done)
 		c.place(none)
-		if in.Op == dif.DynGet {
+		if in.Op == dif.DynGet || types.IsString(v.Type) {
 			c.imm(r0, 0)
 		} else {
 			c.mapValue(r0, f.p.data, f.p.zeroOff)

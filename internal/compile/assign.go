@@ -240,6 +240,7 @@ func (f *fn) load(l lvalue) val {
 		v := inReg(i.Dst)
 		if types.IsString(l.t) {
 			v.bound = f.c.bound(l.t)
+			v.null = l.key != 0
 		}
 		return v
 	}

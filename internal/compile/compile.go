@@ -289,7 +289,9 @@ func (f *fn) stmt(s check.Stmt) {
 			f.assign(a, false)
 			break
 		}
-		f.expr(s.X)
+		if v := f.expr(s.X); v.user {
+			f.local(v) // for its faults
+		}
 	case *check.If:
 		f.ifStmt(s)
 	case *check.Action:

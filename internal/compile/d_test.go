@@ -479,7 +479,7 @@ func TestExpressions(t *testing.T) {
 		{`a[1] = 2; a[2] = 3; trace(a[1] + a[2]); trace(a[3]); a[1] = 0; trace(a[1]);`, "5 0 0 "},
 		{`a[pid, execname] = 5; trace(a[4242, "sshd"]); trace(a[4242, "ssh"]);`, "5 0 "},
 		{`a["k"]++; a["k"]++; trace(a["k"]); trace(a["k"]--); trace(a["k"]);`, "2 2 1 "},
-		{`a["k"] = "v"; trace(a["k"]); a["k"] = 0; trace(a["k"]); trace(a["k"] == NULL);`, "v  1 "},
+		{`a["k"] = "v"; trace(a["k"]); a["k"] = 0; trace(a["k"] == NULL);`, "v 1 "},
 		{`self->a[arg0] = execname; trace(self->a[10]);`, "sshd "},
 		{`trace((char)arg1); trace((unsigned char)arg1); trace((short)65535); trace((uint64_t)arg1 > 5);`, "-3 253 -1 1 "},
 		{`trace(sizeof(struct thing)); trace(sizeof(int)); trace(offsetof(struct thing, next));`, "48 4 24 "},

@@ -24,6 +24,8 @@ type val struct {
 	// null marks strings that may be NULL (what strtok, strchr and their kin
 	// give where there is nothing): their address may be 0.
 	null bool
+	// wide: the number may not fit into its type.
+	wide bool
 }
 
 type valKind uint8
@@ -333,7 +335,7 @@ func (f *fn) conv(e *check.Conv) val {
 			return inReg(f.local(v))
 		}
 		if ref, ok := e.X.(*check.VarRef); ok && types.IsString(ref.T) {
-			return inReg(f.orNull(v.reg))
+			return inReg(f.orNull(v))
 		}
 		return inReg(f.in(v))
 	}
@@ -344,10 +346,13 @@ func (f *fn) conv(e *check.Conv) val {
 // string is empty. A variable never set, freed, or assigned the NULL of
 // strtok() holds no address but an empty string, and programs compare it with
 // NULL.
-func (f *fn) orNull(addr dif.Reg) dif.Reg {
+func (f *fn) orNull(v val) dif.Reg {
 	d, c, set := f.reg(), f.reg(), f.label()
-	f.emit(dif.Ins{Op: dif.Load, Dst: c, A: addr, Size: 1})
-	f.emit(dif.Ins{Op: dif.Mov, Dst: d, A: addr})
+	f.emit(dif.Ins{Op: dif.Mov, Dst: d, A: v.reg})
+	if v.null {
+		f.emit(dif.Ins{Op: dif.Br, Cond: dif.EQ, A: d, Target: set})
+	}
+	f.emit(dif.Ins{Op: dif.Load, Dst: c, A: d, Size: 1})
 	f.emit(dif.Ins{Op: dif.Br, Cond: dif.NE, A: c, Target: set})
 	f.emit(dif.Ins{Op: dif.Imm, Dst: d})
 	f.place(set)
@@ -426,12 +431,47 @@ func (f *fn) binary(e *check.Binary) val {
 	if _, ok := conds[e.Op]; ok {
 		return f.truth(e)
 	}
-	x, y := f.expr(e.X), f.expr(e.Y)
-	return f.arith(e.Op, e.T, x, y)
+	return f.cut(f.wide(e, e.T), e.T)
+}
+
+// wide evaluates an operand of arithmetic in type t. DTrace computes in 64 bits
+// and cuts what it keeps: signed numbers that overflow t (in C, that is
+// undefined) are not cut within an expression.
+func (f *fn) wide(e check.Expr, t types.Type) val {
+	b, ok := e.(*check.Binary)
+	if !ok || !types.Identical(b.T, t) {
+		return f.expr(e)
+	}
+	if _, cond := conds[b.Op]; cond {
+		return f.expr(e)
+	}
+	save := f.pos
+	if p := e.Pos(); p.Line != 0 {
+		f.pos = p
+	}
+	defer func() { f.pos = save }()
+	if _, signed := width(t); !signed {
+		return f.arith(b.Op, t, f.expr(b.X), f.expr(b.Y))
+	}
+	x := f.wide(b.X, t)
+	return f.arithWide(b.Op, t, x, f.wide(b.Y, t))
+}
+
+// cut makes v a value of type t again.
+func (f *fn) cut(v val, t types.Type) val {
+	if v.wide {
+		return inReg(f.norm(v.reg, t))
+	}
+	return v
 }
 
 // arith is x op y in type t.
 func (f *fn) arith(op syntax.Token, t types.Type, x, y val) val {
+	return f.cut(f.arithWide(op, t, x, y), t)
+}
+
+// arithWide is that not yet cut to t.
+func (f *fn) arithWide(op syntax.Token, t types.Type, x, y val) val {
 	n, signed := width(t)
 	if x.isConst() && y.isConst() {
 		if r, ok := fold(op, x.imm, y.imm, signed); ok {
@@ -483,10 +523,7 @@ func (f *fn) arith(op syntax.Token, t types.Type, x, y val) val {
 	i = f.rhs(i, y)
 	i.Dst = f.reg()
 	f.emit(i)
-	if exact {
-		return inReg(i.Dst)
-	}
-	return inReg(f.norm(i.Dst, t))
+	return val{kind: vReg, reg: i.Dst, wide: !exact || x.wide || y.wide}
 }
 
 // fold computes x op y; not a division by zero, which is a fault.
@@ -676,10 +713,18 @@ func (f *fn) branchString(e *check.Binary, want bool, l dif.Label) {
 		return
 	}
 	d := f.reg()
-	a := f.local(x)
-	b := f.local(y)
+	a, b := f.text(x), f.text(y)
 	f.emit(dif.Ins{Op: dif.Call, Sym: int32(dif.SStrcmp), Dst: d, Args: []dif.Reg{a, b}, Comment: "strcmp"})
 	f.branchCond(conds[e.Op][1], inReg(d), konst(0), want, l)
+}
+
+// text is the address of a string to compare, NULL being the empty one.
+func (f *fn) text(v val) dif.Reg {
+	r := f.local(v)
+	if v.null {
+		return f.orEmpty(r)
+	}
+	return r
 }
 
 // branchExecname compares execname with a constant word by word: it is 16

@@ -125,7 +125,7 @@ const (
 	// Thread-local ones are keyed by the thread as well, implicitly.
 	DynGet  // d = scalar element, 0 if absent
 	DynSet  // scalar element = a; 0 frees it
-	DynAddr // d = address of by-reference element; absent: address of zeroes
+	DynAddr // d = address of by-reference element; absent: address of zeroes, 0 for strings
 	DynStr  // string element = string at a; faults
 	DynMem  // by-reference element = N bytes at a; faults
 	DynDel  // free the element

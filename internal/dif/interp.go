@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"godtrace/internal/probe"
+	"godtrace/internal/types"
 )
 
 // World is what a program sees of the machine it observes. The interpreter
@@ -785,6 +786,10 @@ func (x *exec) dynamic(i *Ins) {
 			x.regs[i.Dst] = c.n
 		}
 	case DynAddr:
+		if c == nil && types.IsString(v.Type) {
+			x.regs[i.Dst] = 0
+			return
+		}
 		x.regs[i.Dst] = int64(x.addr(i, c))
 	case DynDel:
 		delete(m.dyn, k)
