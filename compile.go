@@ -240,6 +240,12 @@ func (s *Session) Exec(p *Program) (matches int, err error) {
 	if s.rt != nil {
 		return 0, errors.New(msgBadOptCtx)
 	}
+	if err := s.applyPolicy(); err != nil {
+		return 0, err
+	}
+	if err := s.guard.check(p); err != nil {
+		return 0, err
+	}
 	s.programs = append(s.programs, p)
 	for _, c := range p.checked.Clauses {
 		matches += len(c.Probes)

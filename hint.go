@@ -18,6 +18,9 @@ func Hint(err error) string {
 		return "the kernel's verifier did not accept what the program was compiled to: an error of godtrace's; " +
 			bpf.VerifierLogEnv + "=FILE keeps the verifier's log"
 	}
+	if e, ok := errors.AsType[*PolicyError](err); ok {
+		return e.File + " is for root to change: see doc/policy.md"
+	}
 	if _, ok := errors.AsType[*bpf.PrivilegeError](err); ok || errors.Is(err, syscall.EPERM) {
 		return privilegeHint()
 	}

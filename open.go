@@ -50,6 +50,8 @@ type Session struct {
 	source   string            // file name of the program being compiled
 	libs     map[string]string // file names of libraries in libdir: their paths
 	programs []*Program
+	guard    *guard // the policy we are under, nil: none
+	guarded  bool   // it is known which
 	targets  []*process.Target
 
 	rt        *bpf.Runtime
@@ -187,6 +189,12 @@ func (s *Session) Create(cmd string) error {
 
 // Grab takes an interest in a running process (-p). $target is its pid.
 func (s *Session) Grab(pid int) error {
+	if err := s.applyPolicy(); err != nil {
+		return err
+	}
+	if err := s.guard.checkGrab(pid); err != nil {
+		return err
+	}
 	t, err := process.Grab(pid)
 	if err != nil {
 		return err

@@ -140,6 +140,7 @@ var optionDefs = map[string]optionDef{
 	"pgmax":        {compileTime, parseInt, Unset},
 	"preallocate":  {compileTime, parseSize, Unset},
 	"procfspath":   {compileTime, parseString, Unset},
+	"policyfile":   {compileTime, parseString, Unset},
 	"pspec":        {compileTime, parseFlag, Unset},
 	"setenv":       {compileTime, parseString, Unset},
 	"stdc":         {compileTime, parseStdc, Unset},
@@ -196,6 +197,9 @@ func (o *options) set(name, value string, stage when) error {
 	v, ok := def.parse(value)
 	if !ok {
 		return &OptionError{name, value, msgBadOptVal}
+	}
+	if name == "iregs" && v < 8 {
+		return &OptionError{name, value, "Insufficient registers to generate code"}
 	}
 	if name == "version" && v > dVersion {
 		return &OptionError{name, value, "Operation not supported"}

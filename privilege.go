@@ -3,8 +3,11 @@ package godtrace
 import (
 	"fmt"
 	"os"
+	"runtime"
 	"strconv"
 	"strings"
+	"syscall"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -77,4 +80,25 @@ func Lockdown() string {
 func HasBTF() bool {
 	_, err := os.Stat("/sys/kernel/btf/vmlinux")
 	return err == nil
+}
+
+// keepCapabilities leaves this process, all threads, with those of caps that
+// it is permitted, in effect, and none to inherit.
+func keepCapabilities(caps uint64) error {
+	hdr := &unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	data := new([2]unix.CapUserData)
+	if err := unix.Capget(hdr, &data[0]); err != nil {
+		return fmt.Errorf("capget: %w", err)
+	}
+	for i := range data {
+		keep := data[i].Permitted & uint32(caps>>(32*i))
+		data[i] = unix.CapUserData{Effective: keep, Permitted: keep}
+	}
+	_, _, e := syscall.AllThreadsSyscall(unix.SYS_CAPSET, uintptr(unsafe.Pointer(hdr)), uintptr(unsafe.Pointer(data)), 0)
+	runtime.KeepAlive(hdr)
+	runtime.KeepAlive(data)
+	if e != 0 {
+		return fmt.Errorf("capset: %w", e)
+	}
+	return nil
 }
