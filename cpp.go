@@ -62,14 +62,16 @@ func (s *Session) preprocess(src string, o CompileOptions) (string, error) {
 // and returns what dtrace(1) says then. The preprocessor reads the program
 // itself from its standard input.
 func cppError(e *cpp.Error, program string) error {
-	file, severity, end := e.File, "error", ""
-	if file == program {
-		file = "/dev/stdin"
+	for _, e := range append([]*cpp.Error{e}, e.More...) {
+		file, severity, end := e.File, "error", ""
+		if file == program {
+			file = "/dev/stdin"
+		}
+		if strings.HasSuffix(e.Msg, ": No such file or directory") {
+			severity, end = "fatal error", "compilation terminated.\n"
+		}
+		fmt.Fprintf(os.Stderr, "%s:%d: %s: %s\n%s", file, e.Line, severity, e.Msg, end)
 	}
-	if strings.HasSuffix(e.Msg, ": No such file or directory") {
-		severity, end = "fatal error", "compilation terminated.\n"
-	}
-	fmt.Fprintf(os.Stderr, "%s:%d: %s: %s\n%s", file, e.Line, severity, e.Msg, end)
 	return errPreprocessor
 }
 

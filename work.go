@@ -123,6 +123,7 @@ func (s *Session) applyOutputOptions(c *consume.Consumer) {
 	c.Format.Agg.Pack = s.opts.flag("aggpack")
 	c.Format.Agg.Zoom = s.opts.flag("aggzoom")
 	c.Flow = s.opts.flag("flowindent")
+	c.PrintSize = int(s.opts.get("printsize"))
 	c.Order = agg.Order{ByKey: s.opts.flag("aggsortkey"), Rev: s.opts.flag("aggsortrev")}
 	if n := s.opts.get("aggsortpos"); n > 0 {
 		c.Order.Pos = int(n)
@@ -403,7 +404,7 @@ func (h host) ProbeString(n uint32) string { return h.rt.ProbeString(n) }
 
 func (h host) SetOption(name, value string) error {
 	if err := h.opts.set(name, value, anyTime); err != nil {
-		return fmt.Errorf("failed to set %s: %w", name, err)
+		return err
 	}
 	h.applyOutputOptions(h.running.consumer)
 	if h.Handlers.SetOption != nil {

@@ -87,6 +87,8 @@ type Consumer struct {
 	Format  format.Options
 	Order   agg.Order
 	Flow    bool // option flowindent
+	// PrintSize is how many bytes of a value print() shows; 0 for all.
+	PrintSize int
 	// Testing leaves out what differs from run to run: CPU and probe ID.
 	Testing bool
 	// Chew, if set, is called before a firing is printed; false leaves it out.
@@ -432,7 +434,7 @@ func (c *Consumer) action(a *dif.Action, v *View, d probe.Desc, payload []byte) 
 	case dif.ActFtruncate:
 		return c.ftruncate()
 	case dif.ActSetopt:
-		return c.setopt(a)
+		return c.setopt(a, v, payload)
 	case dif.ActClear:
 		return c.withTable(a, (*agg.Table).Clear)
 	case dif.ActTrunc:
@@ -485,7 +487,11 @@ func (c *Consumer) printTyped(a *dif.Action, payload []byte) error {
 		addr, f = c.intArg(a, 0, payload), &a.Fields[1]
 	}
 	var w strings.Builder
-	if err := types.Print(&w, a.Type, payload[f.Off:f.Off+f.Size], types.PrintOpts{Addr: addr, Indent: types.PrintIndent}); err != nil {
+	size := f.Size
+	if c.PrintSize > 0 {
+		size = min(size, c.PrintSize)
+	}
+	if err := types.Print(&w, a.Type, payload[f.Off:f.Off+size], types.PrintOpts{Addr: addr, Indent: types.PrintIndent}); err != nil {
 		return err
 	}
 	c.buf = append(c.buf, w.String()...)
@@ -681,12 +687,35 @@ func (c *Consumer) ftruncate() error {
 	return err
 }
 
-func (c *Consumer) setopt(a *dif.Action) error {
+// setopt sets an option; what it does not do is a fault of the program.
+func (c *Consumer) setopt(a *dif.Action, v *View, payload []byte) error {
 	val := ""
 	if len(a.Strs) > 1 {
 		val = a.Strs[1]
 	}
-	return c.Host.SetOption(a.Strs[0], val)
+	why := c.Host.SetOption(a.Strs[0], val)
+	if why == nil {
+		return nil
+	}
+	// What was printed before comes before the message.
+	if err := c.emit(); err != nil {
+		return err
+	}
+	if err := c.Flush(); err != nil {
+		return err
+	}
+	if val == "" {
+		val = "1"
+	}
+	f := FaultInfo{Fault: Fault{Kind: dif.FltLibrary, Line: a.Line}, CPU: v.CPU, Probe: v.Probe, Epid: v.Epid}
+	name := "unknown clause"
+	if v.Rec.Clause < len(c.Obj.Clauses) {
+		f.Clause = c.Obj.Clauses[v.Rec.Clause]
+		name = f.Clause.Name
+	}
+	f.Msg = fmt.Sprintf("error in %s for probe ID %d (%s): couldn't set option \"%s\" to \"%s\": %v\n",
+		name, v.Probe.ID, v.Probe.Desc, a.Strs[0], val, why)
+	return c.Host.Fault(f)
 }
 
 // faultText are the words of dtrace_faultstr().

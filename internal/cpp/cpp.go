@@ -66,6 +66,7 @@ type Error struct {
 	File string
 	Line int
 	Msg  string
+	More []*Error // what else is wrong
 }
 
 func (e *Error) Error() string {
@@ -91,13 +92,23 @@ func Process(name string, src []byte, opts Options) (out []byte, err error) {
 			if !ok {
 				panic(x)
 			}
-			out, err = nil, e
+			out, err = nil, p.all(e)
 		}
 	}()
 	p.predefine()
 	f := p.open(name, src)
 	p.run(f)
+	if len(p.errs) > 0 {
+		return nil, p.all()
+	}
 	return []byte(p.out.String()), nil
+}
+
+// all makes one error of those met so far and the last.
+func (p *processor) all(last ...*Error) *Error {
+	errs := append(p.errs, last...)
+	errs[0].More = errs[1:]
+	return errs[0]
 }
 
 type processor struct {
@@ -111,6 +122,7 @@ type processor struct {
 	nest   int
 	count  int // __COUNTER__
 	now    time.Time
+	errs   []*Error // that the run went on after
 }
 
 // file is a source being read, comments and line splices already gone.
@@ -151,7 +163,7 @@ func (p *processor) fail(format string, args ...any) {
 
 func (p *processor) warn(format string, args ...any) {
 	if p.opts.Warn != nil {
-		p.opts.Warn(&Error{p.cur.name, p.cur.line(), fmt.Sprintf(format, args...)})
+		p.opts.Warn(&Error{File: p.cur.name, Line: p.cur.line(), Msg: fmt.Sprintf(format, args...)})
 	}
 }
 
@@ -462,7 +474,9 @@ func (p *processor) directive(s string) {
 		case name == "endif":
 			f.conds = f.conds[:n-1]
 		case c.els:
-			p.fail("#%s after #else", name)
+			p.errs = append(p.errs,
+				&Error{File: f.name, Line: f.line(), Msg: fmt.Sprintf("#%s after #else", name)},
+				&Error{File: f.name, Line: c.line, Msg: "the conditional began here"})
 		case name == "else":
 			c.els = true
 			c.live = c.outer && !c.taken

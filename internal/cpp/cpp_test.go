@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -321,4 +322,26 @@ func FuzzCPP(f *testing.F) {
 			t.Errorf("%d lines in, %d out\n%q", in, got, out)
 		}
 	})
+}
+
+// The run goes on after a second #else, as cc -E does, and tells where the
+// conditional began.
+func TestMoreErrors(t *testing.T) {
+	_, err := Process("t.d", []byte("\n#if 1\n#else\n#else\n#else\n#endif\n#error last\n"), Options{System: []string{}})
+	e, ok := err.(*Error)
+	if !ok {
+		t.Fatalf("%v", err)
+	}
+	var got []string
+	for _, e := range append([]*Error{e}, e.More...) {
+		got = append(got, e.Error())
+	}
+	want := []string{
+		`"t.d", line 4: #else after #else`, `"t.d", line 2: the conditional began here`,
+		`"t.d", line 5: #else after #else`, `"t.d", line 2: the conditional began here`,
+		`"t.d", line 7: #error last`,
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
 }

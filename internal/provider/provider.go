@@ -56,7 +56,7 @@ type Refusal struct {
 // whatever else a session looked at.
 const (
 	baseDtrace   = 1
-	baseSyscall  = 10
+	baseSyscall  = 4
 	baseProfile  = 3000
 	baseSdt      = 10_000  // + number of the event, below 65536
 	baseRawtp    = 80_000  // + number of the event
