@@ -22,8 +22,9 @@ const (
 	numRegs          = 21
 )
 
-// userCS32 is the code segment of 32-bit user code.
-const userCS32 = 0x23
+// The second word of thread_info, at the start of task_struct, is its status;
+// TS_COMPAT there marks a 32-bit system call.
+const threadStatus, tsCompat = 16, 2
 
 var (
 	sysArgs   = [6]int{regDI, regSI, regDX, regR10, regR8, regR9}
@@ -339,14 +340,16 @@ func (f *fn) arg(n int, r reg) {
 			zero()
 			return
 		}
-		regs := f.machine(pRegs, r1)
 		if f.gp.compatLen == 0 {
-			c.load(8, r, regs, sysArgs[n])
+			c.load(8, r, f.machine(pRegs, r1), sysArgs[n])
 			return
 		}
+		// Not the code segment: 64-bit code can make a 32-bit call, too.
 		narrow, done := c.newLabel(), c.newLabel()
-		c.load(8, r2, regs, regCS)
-		c.jmpImm(jEQ, r2, userCS32, narrow)
+		c.call(fnCurrentTaskBTF)
+		c.load(4, r2, r0, threadStatus)
+		regs := f.machine(pRegs, r1)
+		c.jmpImm(jSet, r2, tsCompat, narrow)
 		c.load(8, r, regs, sysArgs[n])
 		c.jmp(done)
 		c.place(narrow)

@@ -610,10 +610,7 @@ func (m *mainFn) dispatch(out label) bool {
 			c.load(8, r7, r6, 8)
 			m.most(r7, out)
 		}
-		// A number means one thing in 32-bit code and another in 64-bit code.
-		// The second word of thread_info, at the start of task_struct, is
-		// its status; TS_COMPAT there marks a 32-bit call.
-		const threadStatus, tsCompat = 16, 2
+		// A number means one thing in a 32-bit call and another in a 64-bit one.
 		c.call(fnCurrentTaskBTF)
 		c.load(4, r8, r0, threadStatus)
 		if gp.needRegs {

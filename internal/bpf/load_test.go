@@ -256,6 +256,7 @@ func mine() []dif.Ins {
 }
 
 func TestCountByExecname(t *testing.T) {
+	testkernel.CheckLeaks(t)
 	p := newProg()
 	count := p.form(agg.Spec{Func: agg.Count}, 0)
 	byName := p.form(agg.Spec{Func: agg.Count}, 16, dif.Field{Kind: dif.FString, Size: 16})

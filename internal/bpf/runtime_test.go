@@ -12,6 +12,7 @@ import (
 	"godtrace/internal/agg"
 	"godtrace/internal/dif"
 	"godtrace/internal/probe"
+	"godtrace/internal/testkernel"
 )
 
 var le = binary.LittleEndian
@@ -47,6 +48,7 @@ func TestFault(t *testing.T) {
 }
 
 func TestError(t *testing.T) {
+	testkernel.CheckLeaks(t)
 	p := newProg()
 	rec := p.record(48)
 	bad := p.clause(nil, badLoad(rec)...)
@@ -87,6 +89,7 @@ func TestError(t *testing.T) {
 }
 
 func TestSpeculation(t *testing.T) {
+	testkernel.CheckLeaks(t)
 	p := newProg()
 	rec := p.record(8)
 	get := p.clause(nil,
@@ -282,6 +285,7 @@ func TestManyClauses(t *testing.T) {
 // Two probes with different clauses, told apart by the system call's number;
 // thread-local storage carries the time from entry to return.
 func TestLatency(t *testing.T) {
+	testkernel.CheckLeaks(t)
 	p := newProg()
 	ts := p.variable(&dif.Var{Name: "ts", Class: dif.Self, Size: 8})
 	form := p.form(agg.Spec{Func: agg.Quantize}, 0)
