@@ -69,7 +69,7 @@ type Session struct {
 // Open makes a session. Nothing of the kernel is touched before probes are
 // looked up.
 func Open() (*Session, error) {
-	s := &Session{opts: newOptions(), env: newEnv(provider.All()), stopping: make(chan struct{}, 1), reported: map[*process.Target]bool{}, procs: symbol.NewProcesses()}
+	s := &Session{opts: newOptions(), env: newEnv(providers()), stopping: make(chan struct{}, 1), reported: map[*process.Target]bool{}, procs: symbol.NewProcesses()}
 	for _, p := range s.env.providers {
 		if u, ok := p.(provider.User); ok {
 			u.SetHost(s.userHost())

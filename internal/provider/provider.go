@@ -62,12 +62,13 @@ const (
 	baseRawtp    = 80_000  // + number of the event
 	baseBareTP   = 150_000 // + place among the tracepoints without an event
 	baseFbt      = 200_000 // + 2 * number in vmlinux's BTF, + 1 for return
-	baseFbtMore  = 1_000_000
-	baseRawfbt   = 2_000_000
-	baseKinst    = 4_000_000
+	baseFbtMore  = 650_000 // + 2 * place among the functions that can be traced
+	baseRawfbt   = 750_000 // + 2 * place among the functions of the symbol table
+	baseKinst    = 970_000
 	baseInstr    = 10_000_000
 	baseUser     = 160_000 // probes in programs, numbered as they are made
 	baseUserMore = 50_000_000
+	baseNamed    = 60_000_000 // probes under the names of registered providers
 )
 
 // userID is the ID of the n-th probe in a user program: short as long as possible.
