@@ -196,6 +196,13 @@ func (f *fn) builtin(in *dif.Ins) {
 		c.mov(r1, r0)
 		c.call(fnTaskPtRegs)
 		c.load(8, r0, r0, 8*int(i))
+		if 8*i == regIP && f.behind() {
+			c.store(8, fp, bufOff, r0)
+			f.lag()
+			c.load(8, r1, fp, bufOff)
+			c.alu(opSub, r1, r0)
+			c.mov(r0, r1)
+		}
 	case dif.BRegs:
 		i := f.index(in)
 		if i < 0 || i >= numRegs || !f.hasRegs() {
@@ -317,6 +324,19 @@ func (f *fn) noStack(flags int64) bool {
 func (f *fn) skip(flags int64) int64 {
 	if flags == 0 && f.gp.sys() && f.p.release >= 6<<8|13 && f.p.release < 7<<8 {
 		return 1
+	}
+	switch f.gp.g.Kind {
+	case probe.KindFentry, probe.KindFexit, probe.KindRawTP:
+		// The program, and the trampoline or bpf_trace_runN; a clause that is a
+		// function of its own is one more. Other kinds of programs have the
+		// registers of the place that fired, where the kernel begins.
+		switch {
+		case flags != 0:
+		case f.gp.inline:
+			return 2
+		default:
+			return 3
+		}
 	}
 	return 0
 }
@@ -825,4 +845,25 @@ func (f *fn) stack(in *dif.Ins, ptr func(r reg, off int)) {
 	c.imm(r3, int64(n&^7))
 	c.imm(r4, flags|f.skip(flags))
 	c.call(fnGetStack) // fills what is left, or everything on failure, with zeroes
+	if in.Space == dif.SpaceUser && f.behind() {
+		none := c.newLabel()
+		f.lag()
+		ptr(r1, off)
+		c.load(8, r2, r1, 0)
+		c.jmpImm(jEQ, r2, 0, none)
+		c.alu(opSub, r2, r0)
+		c.store(8, r1, 0, r2)
+		c.place(none)
+	}
+}
+
+// behind reports whether the site may lie behind the probe's place.
+func (f *fn) behind() bool { return f.gp.g.Behind && !f.inError }
+
+// lag puts the distance from the probe's place to the site into r0.
+func (f *fn) lag() {
+	c := f.c
+	c.mov(r1, f.machine(pCtx, r1))
+	c.call(fnAttachCookie)
+	c.aluImm(opRsh, r0, 32)
 }

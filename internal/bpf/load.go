@@ -647,7 +647,7 @@ func (m *mainFn) dispatch(out label) bool {
 		c.mov(r1, r6)
 		c.call(fnAttachCookie)
 		switch {
-		case g.Conds, g.Kind == probe.KindInstr:
+		case g.Conds, g.Behind, g.Kind == probe.KindInstr:
 			c.aluImm(opAnd, r0, probe.KeyMask)
 		case g.Kind == probe.KindUretprobe:
 			c.mov32(r0, r0)

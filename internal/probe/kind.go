@@ -67,6 +67,10 @@ type Group struct {
 	// Conds says that the cookies of KindUretprobe and KindKretprobe carry the condition under
 	// which the site's jump leaves the function; see Cond.
 	Conds bool
+	// Behind says that bits 32 to 63 of the cookies of KindUprobe tell how far
+	// behind its function's first instruction a site lies: the place of the
+	// probe, for whoever asks, is that instruction.
+	Behind bool
 	// Void marks a function without a return value: a KindFexit program has no
 	// ctx word for it.
 	Void bool

@@ -147,10 +147,8 @@ func (p *Pid) Probes(d probe.Desc) ([]*probe.Probe, error) {
 		return p.everywhere(d)
 	case probe.IsGlob(rest):
 		return p.byPidPattern(d)
-	case rest == "" || rest[len(rest)-1] < '0' || rest[len(rest)-1] > '9':
-		return nil, procError("D_PROC_BADPROV", "'%s' is not a valid provider", d.Provider)
-	case strings.Trim(rest, "0123456789") != "":
-		return nil, nil // static probes of a program whose provider begins with "pid"
+	case rest == "", strings.Trim(rest, "0123456789") != "":
+		return nil, nil // perhaps another's: static probes of a program "pidgin"
 	}
 	pid, err := strconv.ParseInt(rest, 10, 32)
 	if err != nil || pid <= 0 {
@@ -452,7 +450,7 @@ func (r *request) inFile(u *userFile, mod string) error {
 			return u.noFunction(d, mod)
 		}
 		for _, i := range idx {
-			if err := r.inFunc(u, mod, &u.funcs[i], true); err != nil {
+			if err := r.inFunc(u, mod, u.canonical(i), true); err != nil {
 				return err
 			}
 		}
@@ -472,6 +470,30 @@ func (r *request) inFile(u *userFile, mod string) error {
 		}
 	}
 	return nil
+}
+
+// canonical is the function i by the name that DTrace shows for it, among those
+// of one address: a global one rather than a local one, one with fewer
+// underscores in front.
+func (u *userFile) canonical(i int) *function {
+	f := &u.funcs[i]
+	s, ok := u.obj.Lookup(f.Value)
+	rank := func(s *symbol.Symbol) int {
+		n := len(s.Name) - len(strings.TrimLeft(s.Name, "_"))
+		if s.Bind == elf.STB_LOCAL {
+			n += 1000
+		}
+		return n
+	}
+	if !ok || s.Value != f.Value || rank(&s) >= rank(&f.Symbol) {
+		return f
+	}
+	for _, j := range u.named[s.Name] {
+		if u.funcs[j].Value == f.Value {
+			return &u.funcs[j]
+		}
+	}
+	return f
 }
 
 // noFunction is the error for a function that is not there, with what is there
@@ -588,11 +610,7 @@ func (r *request) returns(u *userFile, f *function) ([]exit, error) {
 		at.fnOff, at.kind = 0, kindAddress
 		return []exit{at}, err
 	}
-	exits, err := u.exits(f)
-	if err == nil && len(exits) == 0 {
-		err = errors.New("it has no return instruction")
-	}
-	return exits, err
+	return u.exits(f) // none for a function that never returns
 }
 
 // address makes the probe of one instruction of the executable, given by its
@@ -691,6 +709,9 @@ func (p *Pid) Mechanism(pr *probe.Probe) string {
 			order[i] = strconv.Itoa(n) + " times " + how
 		}
 	}
+	if len(order) == 0 {
+		return "none: the function does not return"
+	}
 	return "uprobe on " + strings.Join(order, ", ")
 }
 
@@ -708,6 +729,7 @@ func (p *Pid) Groups(enabled []*probe.Probe) ([]*Attachment, error) {
 				g.Probes = append(g.Probes, pr)
 				for _, pl := range s.places {
 					g.Conds = g.Conds || ret && pl.cond != 0
+					g.Behind = g.Behind || pl.kind == kindEntry && pl.fnOff > 0
 				}
 			}
 		}
@@ -748,7 +770,7 @@ func uprobeSets(g *probe.Group) []uprobeSet {
 				sets = append(sets, uprobeSet{file: pl.file.f, name: pl.file.name, pid: s.pid, ret: k.ret})
 			}
 			cookie := g.Keys[i]
-			if s.ret {
+			if s.ret || pl.kind == kindEntry {
 				cookie |= uint64(pl.fnOff)<<32 | uint64(pl.cond)<<probe.CondShift
 			}
 			sets[n].sites = append(sets[n].sites, uprobeSite{off: pl.off, cookie: cookie, probe: pr})

@@ -194,7 +194,7 @@ func TestRefusals(t *testing.T) {
 		{"pid$target:libc.so.6:-:1", "[D_PROC_LIB] only the a.out module is valid with the '-' function"},
 		{"pid$target:a.out:-:*", "[D_PROC_NAME] only individual addresses may be specified with the '-' function"},
 		{"pid0:a.out:main:entry", "[D_PROC_BADPID] 'pid0' does not contain a valid pid"},
-		{"pidx:a.out:main:entry", "[D_PROC_BADPROV] 'pidx' is not a valid provider"},
+		{"pidgin:a.out:main:entry", "[D_PDESC_ZERO] probe description pidgin:a.out:main:entry does not match any probes"},
 		{"pid4194305:a.out:main:entry", "[D_PROC_GRAB] failed to grab process 4194305"},
 		{"pid2:a.out:main:entry", "[D_PROC_GRAB] failed to grab process 2"},
 		{"pid$pid:a.out:main:entry", "[D_PROC_DYN] process "},
