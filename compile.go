@@ -141,7 +141,30 @@ func (s *Session) Compile(src string, o CompileOptions) (*Program, error) {
 			dif.Disassemble(s.Listing, comp.Object(), dc)
 		}
 	}
+	if err := s.checkTuples(comp.Object()); err != nil {
+		return nil, err
+	}
 	return p, nil
+}
+
+// checkTuples holds programs to the option tregs. Here a tuple takes memory, not
+// registers, and without the option there is no limit.
+func (s *Session) checkTuples(obj *dif.Object) error {
+	most := s.opts.get("tregs")
+	if most == Unset {
+		return nil
+	}
+	widest := 0
+	for _, f := range obj.Forms {
+		widest = max(widest, len(f.Keys))
+	}
+	for _, v := range obj.Vars {
+		widest = max(widest, len(v.Keys))
+	}
+	if int64(widest) > most {
+		return errors.New("Insufficient tuple registers to generate code")
+	}
+	return nil
 }
 
 var syntaxSpec = [...]syntax.Spec{

@@ -194,6 +194,8 @@ func (s *Session) configure(p provider.Provider) {
 	case *provider.Fbt:
 		p.Engine = fbtEngines[s.opts.get("fbt")]
 		p.Return = fbtReturns[s.opts.get("fbtreturn")]
+	case *provider.Profile:
+		p.CPU = int(s.opts.get("cpu"))
 	case *provider.Instr:
 		p.Allow = s.opts.flag("instr") || s.opts.flag("destructive")
 	}

@@ -111,7 +111,7 @@ func fromArchive(b []byte, name string) []byte {
 // sizes of groups from the right.
 func parseNumeric(b []byte) *format.Grouping {
 	head := le32s(b, 0, 5)
-	if head == nil || head[0] != 0x20031114^lcNumeric || head[1] < 3 {
+	if head == nil || head[0] != 0x20031115^lcNumeric || head[1] < 3 {
 		return nil
 	}
 	g := &format.Grouping{Sep: cstringAt(b, head[3]), Sizes: []byte(cstringAt(b, head[4]))}

@@ -17,7 +17,7 @@ func le(words ...uint32) (b []byte) {
 // numeric is a compiled LC_NUMERIC as localedef(1) writes it.
 func numeric(sep, sizes string) []byte {
 	text := ".\x00" + sep + "\x00" + sizes + "\x00"
-	return append(le(0x20031114^lcNumeric, 3, 20, 22, uint32(23+len(sep))), text...)
+	return append(le(0x20031115^lcNumeric, 3, 20, 22, uint32(23+len(sep))), text...)
 }
 
 func TestGrouping(t *testing.T) {

@@ -251,10 +251,17 @@ func (s *Session) pressure() bool {
 	return false
 }
 
+// noticed says whether it is time to look for exit(): at once, unless the
+// program asks for a slower pace by the option statusrate.
+func (s *Session) noticed() bool {
+	_, set := s.opts.val["statusrate"]
+	return !set || !time.Now().Before(s.work.nextStatus)
+}
+
 // ended says whether there is a reason to end tracing: exit(), Stop, the end
 // of all processes, a full buffer.
 func (s *Session) ended() bool {
-	if a, _ := s.rt.Activity(); a >= bpf.Draining {
+	if a, _ := s.rt.Activity(); a >= bpf.Draining && s.noticed() {
 		return true
 	}
 	if s.stopAsked.Load() {

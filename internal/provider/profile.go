@@ -19,6 +19,8 @@ import (
 // CPU, tick-N on one. They are cpu-clock perf events with a fixed period (the
 // frequency mode drifts at high rates).
 type Profile struct {
+	// CPU is the only one whose time counts; negative: all.
+	CPU    int
 	probes map[string]*probe.Probe
 	order  []*probe.Probe
 }
@@ -41,7 +43,7 @@ var profileAttr = &probe.Attributes{
 const minPeriod = 200_000
 
 func newProfile() *Profile {
-	p := &Profile{probes: map[string]*probe.Probe{}}
+	p := &Profile{CPU: -1, probes: map[string]*probe.Probe{}}
 	for _, n := range []string{"97", "199", "499", "997", "1999", "4001", "4999"} {
 		p.add("profile-" + n)
 	}
@@ -134,7 +136,7 @@ func (p *Profile) Probes(d probe.Desc) ([]*probe.Probe, error) {
 
 // Groups implements Provider: all clock probes share one program; the cookie
 // of a perf event is the dispatch key.
-func (*Profile) Groups(enabled []*probe.Probe) ([]*Attachment, error) {
+func (p *Profile) Groups(enabled []*probe.Probe) ([]*Attachment, error) {
 	if len(enabled) == 0 {
 		return nil, nil
 	}
@@ -146,6 +148,9 @@ func (*Profile) Groups(enabled []*probe.Probe) ([]*Attachment, error) {
 		cpus, err := onlineCPUs()
 		if err != nil {
 			return nil, err
+		}
+		if p.CPU >= 0 {
+			cpus = []int{p.CPU}
 		}
 		var cs closers
 		for i, pr := range enabled {
