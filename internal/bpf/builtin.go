@@ -395,7 +395,11 @@ func (f *fn) arg(n int, r reg) {
 		c.load(8, r, ctx(), 8*n)
 		c.opaque(r)
 	case probe.KindFexit:
-		if n != 1 || f.gp.g.Void {
+		switch {
+		case n == 0: // the offset, which it cannot know
+			c.imm(r, -1)
+			return
+		case n != 1, f.gp.g.Void:
 			zero()
 			return
 		}
@@ -455,6 +459,8 @@ func (f *fn) arg(n int, r reg) {
 			c.call(fnAttachCookie)
 			c.mov(r, r0)
 			c.aluImm(opRsh, r, 32)
+		case n == 0:
+			c.imm(r, -1)
 		case n == 1:
 			c.load(8, r, ctx(), regAX)
 		default:

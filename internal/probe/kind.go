@@ -29,7 +29,7 @@ const (
 	// KindKprobe: kprobe, kprobe.multi: pt_regs; arg0… by the kernel's ABI.
 	KindKprobe
 	// KindKretprobe: arg1 = return value; with Conds the programs sit on return
-	// instructions and arg0 = offset.
+	// instructions and arg0 = offset, otherwise -1 (KindFexit too).
 	KindKretprobe
 	// KindFentry, KindFexit: ctx words are the arguments, and for fexit the
 	// return value after them.

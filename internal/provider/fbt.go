@@ -276,8 +276,8 @@ func (f *kfunc) proto() (spec *btf.Spec, id, ret btf.ID, params []btf.Param, var
 }
 
 // args are the typed arguments of the entry probe, the parameters, or of the
-// return probe: the offset of the return instruction (0 where the engine cannot
-// know it) and the value returned.
+// return probe: the offset of the return instruction (-1 where the engine
+// cannot know it) and the value returned.
 func (f *kfunc) args(isReturn bool) []probe.Arg {
 	spec, _, ret, params, _, ok := f.proto()
 	if !ok {

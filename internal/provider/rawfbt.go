@@ -2,6 +2,7 @@ package provider
 
 import (
 	"fmt"
+	"strings"
 
 	"godtrace/internal/probe"
 	"godtrace/internal/symbol"
@@ -19,11 +20,11 @@ func newRawfbt() *Rawfbt { return &Rawfbt{probes: map[int]*kfunc{}} }
 // Name implements Provider.
 func (*Rawfbt) Name() string { return "rawfbt" }
 
-// asksFor reports whether a description asks for a provider by name. The
-// providers whose probes are other ways to what another one has, or that have
-// very many, are not part of "any provider".
+// asksFor reports whether a description asks for a provider by its name or a
+// part of it. The providers whose probes are other ways to what another one
+// has, or that have very many, are not part of "any provider".
 func asksFor(pattern, name string) bool {
-	return pattern != "" && pattern[0] == name[0] && probe.Glob(pattern, name)
+	return strings.Trim(pattern, "*") != "" && probe.Glob(pattern, name)
 }
 
 // Probes implements Provider.
@@ -47,9 +48,14 @@ func (p *Rawfbt) Probes(d probe.Desc) ([]*probe.Probe, error) {
 	}
 	first := map[string]*kfunc{} // by module and name: one probe for all namesakes
 	var out []*probe.Probe
+	n := -1
 	for i := range k.Len() {
 		s := k.At(i)
-		if !s.Func() || !probe.Glob(d.Func, s.Name) || !probe.Glob(d.Module, s.Module) || forbidden().contain(s.Addr) {
+		if !s.Func() {
+			continue
+		}
+		n++
+		if !probe.Glob(d.Func, s.Name) || !probe.Glob(d.Module, s.Module) || forbidden().contain(s.Addr) {
 			continue
 		}
 		key := s.Module + ":" + s.Name
@@ -63,7 +69,7 @@ func (p *Rawfbt) Probes(d probe.Desc) ([]*probe.Probe, error) {
 		f := p.probes[i]
 		if f == nil {
 			f = &kfunc{module: s.Module, name: s.Name, addrs: []uint64{s.Addr}}
-			f.makeProbes("rawfbt", baseRawfbt+2*i, fbtAttr)
+			f.makeProbes("rawfbt", baseRawfbt+2*n, fbtAttr)
 			p.probes[i] = f
 		}
 		first[key] = f
