@@ -78,6 +78,7 @@ func TestAccepted(t *testing.T) {
 		`BEGIN { x++; y = x--; z += 0 ? 1 : 2; }` + "", // see below
 		`BEGIN { tracemem(curthread, 16); tracemem(arg0, 16, arg1); raise(9); stop(); chill(1); panic(); system("ls %d", pid); freopen("/tmp/x"); freopen(""); ftruncate(); setopt("quiet"); setopt("a", "b"); }`,
 		`BEGIN { copyout("a", arg0, 1); copyoutstr(execname, arg0, 3); }`,
+		`BEGIN { a[1, 2, 3, 4, 5, 6, 7, 8] = 1; @[1, 2, 3, 4, 5, 6, 7, 8, 9] = count(); }`,
 		`BEGIN { trace(uregs[3]); trace(sizeof (struct task_struct)); trace(sizeof (int)); trace(offsetof(struct task_struct, comm)); trace((char)300); trace(-1 >> 1); trace(~0); trace(!5); }`,
 		`BEGIN { trace($pid); trace($uid); }`,
 		`#pragma D option quiet
@@ -135,6 +136,7 @@ BEGIN { }`, "D_PRAGMA_INVAL", "invalid D pragma: nosuch"},
 		{`unsigned signed int x;`, "D_UNKNOWN", "failed to resolve type signed unsigned int: Unknown type name"},
 		{"BEGIN { trace(sizeof(`)); }", "D_IDENT_UNDEF", "failed to resolve `: Unknown symbol name"},
 		{"BEGIN { trace(vmlinux`); }", "D_IDENT_UNDEF", "failed to resolve vmlinux`: Unknown symbol name"},
+		{`BEGIN { a[1, 2, 3, 4, 5, 6, 7, 8, 9] = 1; }`, "", "Insufficient tuple registers to generate code"},
 		{`enum e { a = 1, a = 2 };`, "D_UNKNOWN", "failed to define enumerator 'a': Duplicate member, enumerator, or variable name"},
 	} {
 		_, _, e := checkText(t, tt.src, nil)

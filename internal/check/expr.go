@@ -1664,6 +1664,10 @@ func (c *Checker) indexName(x *syntax.Index, n *syntax.Name) (val, bool) {
 	return val{}, false
 }
 
+// maxKeys is how many parts the index of an associative array may have: DTrace's
+// number of tuple registers, DIF_DTR_NREGS.
+const maxKeys = 8
+
 // element is one element of an associative array. The first use fixes the
 // types of the key.
 func (c *Checker) element(pos syntax.Pos, s *symbol, args []syntax.Expr) val {
@@ -1671,6 +1675,11 @@ func (c *Checker) element(pos syntax.Pos, s *symbol, args []syntax.Expr) val {
 		fail(pos, "D_IDENT_BADREF", "%s '%s' may not be referenced as %s", s.kind(), s.v.Name, kindArray)
 	}
 	vals := c.readAll(args)
+	if len(vals) > maxKeys {
+		e := syntax.Errorf(syntax.Pos{}, "", "Insufficient tuple registers to generate code")
+		e.Hint = fmt.Sprintf("the index of %s has %d parts; there may be %d", s.v.Name, len(vals), maxKeys)
+		panic(e)
+	}
 	if !s.signed {
 		var keys []types.Type
 		for i, v := range vals {
@@ -1744,7 +1753,7 @@ func (c *Checker) readAll(args []syntax.Expr) []val {
 // lie in the thread.
 const numRegs = 21
 
-var threadRegs = [...]string{"ds", "es", "fsindex", "gsindex", "trap_nr"}
+var threadRegs = [...]string{"ds", "es", "fsbase", "gsbase", "trap_nr"}
 
 // regsElement is uregs[n].
 func (c *Checker) regsElement(pos syntax.Pos, id *ident, args []syntax.Expr) val {
