@@ -9,6 +9,7 @@ import (
 
 	"godtrace/internal/probe"
 	"godtrace/internal/syscalls"
+	"godtrace/internal/types"
 )
 
 // Syscall is the provider of system call entries and returns: module vmlinux
@@ -65,6 +66,7 @@ func (p *Syscall) make() {
 					Attr: syscallAttr,
 					Site: syscallSite{abi, nr, side == "return"},
 				})
+				all[len(all)-1].ArgsFn = syscallArgs(abi, name, side)
 				id++
 			}
 		}
@@ -72,6 +74,34 @@ func (p *Syscall) make() {
 	p.probes = make([]*probe.Probe, len(all))
 	for i := range all {
 		p.probes[i] = &all[i]
+	}
+}
+
+// syscallArgs types the arguments of a call as the kernel declares them, and
+// its result. Pointers point into the caller's memory. The 32-bit calls are not
+// declared anywhere a program could read; they have arg0… only.
+func syscallArgs(abi syscalls.ABI, name, side string) func() []probe.Arg {
+	if abi != syscalls.AMD64 {
+		return nil
+	}
+	if side == "return" {
+		return func() []probe.Arg { return []probe.Arg{{Name: "ret", Native: types.TLong}} }
+	}
+	return func() []probe.Arg {
+		var out []probe.Arg
+		for i, a := range syscalls.Args(name) {
+			t := cType(a.Type)
+			if t == nil {
+				t = types.TLong
+			}
+			if p, ok := t.(*types.Pointer); ok {
+				user := *p
+				user.User = true
+				t = &user
+			}
+			out = append(out, probe.Arg{Name: a.Name, Native: t, From: i})
+		}
+		return out
 	}
 }
 
