@@ -2,6 +2,8 @@ package godtrace
 
 import (
 	"errors"
+	"fmt"
+	"strings"
 
 	"godtrace/internal/agg"
 	"godtrace/internal/consume"
@@ -40,6 +42,17 @@ type Symbol struct {
 	Module string // "vmlinux", "libc.so.6"; "" where not known
 	Name   string // function or object; "" where not known
 	Offset uint64 // of the address in what Name names
+}
+
+// String is module`name+0xoffset as far as it is known, else the address.
+func (s Symbol) String() string {
+	switch {
+	case s.Name == "":
+		return strings.TrimPrefix(fmt.Sprintf("%s`0x%x", s.Module, s.Addr), "`")
+	case s.Offset == 0:
+		return strings.TrimPrefix(s.Module+"`"+s.Name, "`")
+	}
+	return strings.TrimPrefix(fmt.Sprintf("%s`%s+0x%x", s.Module, s.Name, s.Offset), "`")
 }
 
 // Values are the values of all actions, one after the other.
