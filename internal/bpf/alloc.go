@@ -254,8 +254,7 @@ func (f *fn) scanRegs() {
 			touch(f.pseudo(k), at)
 		}
 	}
-	var reguse func(in *dif.Ins, at int, r dif.Reg)
-	reguse = func(in *dif.Ins, at int, r dif.Reg) {
+	reguse := func(in *dif.Ins, at int, r dif.Reg) {
 		if r == 0 {
 			return
 		}

@@ -136,10 +136,9 @@ func (c *code) function(l label) {
 	c.funcs = append(c.funcs, int32(len(c.ins)))
 }
 
-func (c *code) alu(op uint8, dst, src reg)          { c.raw(clALU64|0x08|op, dst, src, 0, 0) }
-func (c *code) aluImm(op uint8, dst reg, k int32)   { c.raw(clALU64|op, dst, 0, 0, k) }
-func (c *code) alu32Imm(op uint8, dst reg, k int32) { c.raw(clALU|op, dst, 0, 0, k) }
-func (c *code) neg(dst reg)                         { c.raw(clALU64|opNeg, dst, 0, 0, 0) }
+func (c *code) alu(op uint8, dst, src reg)        { c.raw(clALU64|0x08|op, dst, src, 0, 0) }
+func (c *code) aluImm(op uint8, dst reg, k int32) { c.raw(clALU64|op, dst, 0, 0, k) }
+func (c *code) neg(dst reg)                       { c.raw(clALU64|opNeg, dst, 0, 0, 0) }
 
 func (c *code) mov(dst, src reg) {
 	if dst != src {

@@ -115,22 +115,6 @@ func records(r *Runtime) (recs [][]byte) {
 	return recs
 }
 
-// value runs code that leaves a number in register 1 and returns it.
-func value(t testing.TB, p *prog, temps []dif.Temp, code ...dif.Ins) int64 {
-	t.Helper()
-	rec := p.record(8)
-	code = append(code,
-		dif.Ins{Op: dif.RecBegin, Sym: rec},
-		dif.Ins{Op: dif.RecStore, Size: 8, A: 1, Sym: rec},
-		dif.Ins{Op: dif.RecCommit, Sym: rec})
-	r := run(t, p, p.clause(temps, code...))
-	got := records(r)
-	if len(got) != 1 || binary.LittleEndian.Uint16(got[0][dif.HdrRec:]) == dif.RecFault {
-		t.Fatalf("records: %x", got)
-	}
-	return int64(binary.LittleEndian.Uint64(got[0][dif.HdrSize:]))
-}
-
 func TestRecord(t *testing.T) {
 	p := newProg()
 	rec := p.record(32)

@@ -155,11 +155,11 @@ type formPlan struct {
 	key   int // formHash: bytes of a key, with what goes before the tuple
 }
 
-func (f *formPlan) size() int {
-	if f.touch {
-		return 8 * (f.words + 1)
+func (fm *formPlan) size() int {
+	if fm.touch {
+		return 8 * (fm.words + 1)
 	}
-	return 8 * f.words
+	return 8 * fm.words
 }
 
 type varPlan struct {

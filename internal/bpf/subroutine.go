@@ -57,6 +57,13 @@ func (f *fn) subroutine(in *dif.Ins) {
 		f.getTo(arg(0), r0)
 		c.aluImm(opAnd, r0, 1<<20-1)
 		f.put(in.Dst, r0)
+	case dif.SMutexTypeAdaptive, dif.SMutexTypeSpin:
+		// Linux's struct mutex always spins for a while and then sleeps.
+		c.imm(r0, 0)
+		if s == dif.SMutexTypeAdaptive {
+			c.imm(r0, 1)
+		}
+		f.put(in.Dst, r0)
 	case dif.SSpeculation:
 		f.speculation()
 		f.put(in.Dst, r0)

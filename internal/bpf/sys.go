@@ -104,7 +104,7 @@ func newMap(trace func(string, ...any), name string, typ uint32, key, val, entri
 	}
 	m := &bpfMap{name: name, fd: fd, typ: typ, keySize: key, valSize: val, entries: entries}
 	if flags&flagMmapable != 0 {
-		size := (val+7)&^7*entries + 4095&^4095
+		size := align(align(val, 8)*entries, 4096)
 		m.mem, err = unix.Mmap(fd, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 		if err != nil {
 			unix.Close(fd)

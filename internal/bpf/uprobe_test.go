@@ -61,7 +61,9 @@ func TestSleepable(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		traced(address(mem) + 4090)
+		if p := address(mem) + 4090; traced(p) != p+1 {
+			t.Error("the traced function gave another value")
+		}
 		l.Close()
 		unix.Munmap(mem)
 		recs := records(r)
