@@ -219,18 +219,32 @@ func (c *Consumer) Record(cpu int, rec []byte) error {
 	if len(payload) < r.Size {
 		return fmt.Errorf("corrupt record on CPU %d: %d bytes, expected %d", cpu, len(payload), r.Size)
 	}
-	for i := range r.Actions {
-		if r.Actions[i].Kind == dif.ActCommit {
-			return c.committing(r, payload)
-		}
+	if settles(r) {
+		return c.settle(r, payload)
 	}
 	v := View{CPU: cpu, Time: h.Time, Probe: p.Probe, Epid: p.Epid, Rec: r}
 	return c.print(&v, int(h.Probe), payload)
 }
 
-// committing handles the record of a clause with a commit(): it has no line of
-// its own, what it committed stands for it.
-func (c *Consumer) committing(r *dif.Record, payload []byte) error {
+// settles says whether all that a clause does is to decide about speculations.
+// Data-recording actions cannot be beside commit(), but beside discard().
+func settles(r *dif.Record) bool {
+	only := len(r.Actions) > 0
+	for i := range r.Actions {
+		switch r.Actions[i].Kind {
+		case dif.ActCommit:
+			return true
+		case dif.ActDiscard:
+		default:
+			only = false
+		}
+	}
+	return only
+}
+
+// settle handles such a record: it has no line of its own, what it committed
+// stands for it.
+func (c *Consumer) settle(r *dif.Record, payload []byte) error {
 	for i := range r.Actions {
 		var err error
 		switch a := &r.Actions[i]; a.Kind {
