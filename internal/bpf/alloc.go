@@ -457,6 +457,10 @@ func (f *fn) machineUses(in *dif.Ins, use func(k ...int)) {
 			use(pCtx, pScratch)
 		case dif.BRegs, dif.BErrno, dif.BCaller, dif.BUCaller:
 			use(pCtx)
+		case dif.BUregs:
+			if f.behind() {
+				use(pCtx)
+			}
 		case dif.BEpid, dif.BId:
 			use(pProbe)
 		case dif.BTimestamp:
