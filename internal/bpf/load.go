@@ -480,13 +480,15 @@ func (m *mainFn) emit() {
 		c.condition(func() reg { return r6 }, out)
 	}
 	dispatch := m.dispatch(out)
-	release := out
+	leave := out // every way out from here on gives back what was taken
 	if gp.sleepable {
+		leave = c.newLabel()
 		m.enterSleeper()
 	}
+	release := leave
 	if gp.needScratch {
 		release = c.newLabel()
-		m.claim(out)
+		m.claim(leave)
 	} else if !gp.inline {
 		c.imm(r8, 0)
 	}
@@ -528,10 +530,10 @@ func (m *mainFn) emit() {
 		c.storeImm(8, r8, scrBusy, 0)
 	}
 	if gp.sleepable {
-		m.leaveSleeper(out)
-	} else {
-		c.place(out)
+		c.place(leave)
+		m.leaveSleeper()
 	}
+	c.place(out)
 	c.line = 0
 	c.imm(r0, 0)
 	c.exit()
@@ -888,12 +890,11 @@ func (m *mainFn) enterSleeper() {
 	c.store(8, fp, sleeperOff, r2)
 }
 
-func (m *mainFn) leaveSleeper(out label) {
+func (m *mainFn) leaveSleeper() {
 	c := m.c
 	c.load(8, r2, fp, sleeperOff)
 	c.imm(r1, -1)
 	c.atomic(atAdd, r2, 0, r1)
-	c.place(out)
 }
 
 // waitSleepers waits for the sleepable firings that are running: each CPU's
