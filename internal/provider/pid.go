@@ -109,6 +109,8 @@ type userFile struct {
 	name string // what it is called in messages and, its base, as a module
 	obj  *symbol.Object
 
+	goProgram bool
+
 	funcs []function // by address
 	named map[string][]int
 
@@ -366,7 +368,7 @@ func (p *Pid) userFile(f *os.File, name string, obj *symbol.Object) (*userFile, 
 			return nil, err
 		}
 	}
-	u := &userFile{f: f, name: name, obj: obj, named: map[string][]int{}}
+	u := &userFile{f: f, name: name, obj: obj, goProgram: isGo(obj), named: map[string][]int{}}
 	u.list()
 	p.files[key] = u
 	return u, nil

@@ -45,7 +45,7 @@ func (e exit) String() string {
 		kindAddress: "the return address",
 	}[e.kind]
 	if e.kind == kindEntry && e.fnOff > 0 {
-		s = "the second instruction"
+		s = "an instruction behind the first"
 	}
 	if e.step == insn.Emulated {
 		return s + ", emulated"
@@ -102,7 +102,8 @@ var errNot64 = errors.New("only 64-bit x86 code can be searched for it")
 // the second where the first leaves the registers of arguments and the stack
 // as they are and the second serves better: behind an endbr64 if the kernel
 // can emulate that instruction, at a twentieth of the cost; and behind a
-// vector instruction that the kernel refuses. No jump may lead there.
+// vector instruction that the kernel refuses. No jump may lead there. Of Go it
+// is the instruction behind the check of the stack.
 func (u *userFile) entry(f *function) (exit, error) {
 	e := exit{off: f.Off, kind: kindEntry, step: insn.Stepped}
 	if u.obj.Machine != elf.EM_X86_64 {
@@ -119,6 +120,15 @@ func (u *userFile) entry(f *function) (exit, error) {
 	first := in.First
 	e.step = first.Uprobe()
 	second := 0
+	if u.isGo() {
+		if n := behindStackCheck(head); n > 0 {
+			if next, err := insn.Decode(head[n:]); err == nil && next.Uprobe() != insn.Refused {
+				e.off += uint64(n)
+				e.fnOff, e.step = uint32(n), next.Uprobe()
+				return e, nil
+			}
+		}
+	}
 	switch {
 	case in.Off > 0:
 		second = in.Off
@@ -135,6 +145,33 @@ func (u *userFile) entry(f *function) (exit, error) {
 		return e, fmt.Errorf("the kernel does not put probes on its first instruction, %s", describe(first))
 	}
 	return e, nil
+}
+
+// behindStackCheck is the length of the code by which a Go function begins that
+// asks whether the stack suffices; 0 without it. Where it does not, the
+// function begins anew on a larger stack, so that its first instruction runs
+// twice in one call. The check leaves the registers of arguments alone.
+func behindStackCheck(head []byte) int {
+	const r14 = 14 // the goroutine; its member stackguard0 is at 0x10
+	compared := false
+	end := 0
+	insn.Walk(head, 0, func(a insn.At) bool {
+		if m, ok := a.Mem(); ok && a.Map == insn.Map1 && a.Op == 0x3b && m.Base == r14 && m.Disp == 0x10 {
+			compared = true
+		} else if c := a.Class(); c.Conditional() {
+			if compared {
+				end = a.Off + int(a.Len)
+				return false
+			}
+		} else if c == insn.Call || c == insn.Ret || c == insn.Jmp || c == insn.Push {
+			return false
+		}
+		return true
+	})
+	if end >= len(head) {
+		return 0
+	}
+	return end
 }
 
 // jumpsTo reports whether an instruction of a function leads to an address; yes
@@ -305,9 +342,11 @@ func (u *userFile) callsTable(code []byte, j insn.IndirectJump) bool {
 // notrack is the prefix by which compilers mark the jumps of switches.
 const notrack = 0x3e
 
-func (u *userFile) isGo() bool {
+func (u *userFile) isGo() bool { return u.goProgram }
+
+func isGo(o *symbol.Object) bool {
 	for _, name := range []string{".gopclntab", ".data.rel.ro.gopclntab"} {
-		if u.obj.HasSection(name) {
+		if o.HasSection(name) {
 			return true
 		}
 	}

@@ -539,3 +539,37 @@ func TestGone(t *testing.T) {
 		}
 	}
 }
+
+// A Go program survives probes on its functions, also where their stacks move,
+// and each call counts once: a function whose stack must grow begins anew.
+func TestGo(t *testing.T) {
+	testkernel.RequireRoot(t)
+	prog := testkernel.Trigger(t, "calls")
+	for range 3 {
+		r := trace(t, "-qn", `
+			pid$target:a.out:main.leaf:entry,pid$target:a.out:main.deep:entry,pid$target:a.out:main.big:entry{@e[probefunc]=count();}
+			pid$target:a.out:main.leaf:return,pid$target:a.out:main.deep:return,pid$target:a.out:main.big:return{@r[probefunc]=count();}
+			pid$target:a.out:main.leaf:return{@s[probefunc]=sum(uregs[R_RAX]);}
+			pid$target:a.out:main.deep:return{@s[probefunc]=sum(uregs[R_RAX]);}
+			pid$target:a.out:main.big:return{@s[probefunc]=sum(uregs[R_RAX]);}
+			END{printa("got %s %@d %@d %@d\n",@e,@r,@s)}`, "-c", prog+" 30").ok(t)
+		got := counts(r.stdout, "got")
+		n := 0
+		for line := range strings.Lines(r.stdout) {
+			f := strings.Fields(line)
+			if len(f) == 3 && strings.HasPrefix(f[0], "main.") {
+				n++
+				if want := f[1] + " " + f[1] + " " + f[2]; got[f[0]] != want {
+					t.Errorf("%s: calls, returns, sum %q; the program counts %q", f[0], got[f[0]], want)
+				}
+			}
+		}
+		if n != 3 {
+			t.Errorf("the program counts %d functions, want 3:\n%s\n%s", n, r.stdout, r.stderr)
+		}
+	}
+	r := trace(t, "-xpidreturn=address", "-n", "pid$target:a.out:main.leaf:return", "-c", prog)
+	if exitCode(r.err) != 1 || !strings.Contains(r.stderr, "a Go program does not survive") {
+		t.Errorf("return probes by address in Go: %v\n%s", r.err, r.stderr)
+	}
+}
