@@ -245,7 +245,7 @@ func (s *Session) loadConfig(r *running) (*bpf.Config, error) {
 		AggSize:     s.opts.get("aggsize"),
 		DynVarSize:  s.opts.get("dynvarsize"),
 		ScratchSize: s.opts.get("scratchsize"),
-		MaxFrames:   int(s.opts.get("maxframes")),
+		MaxFrames:   s.opts.maxFrames(),
 		CPU:         -1,
 		Trace:       s.Debug,
 		Dump:        s.Disasm,

@@ -289,6 +289,14 @@ func parseFrames(s string) (int64, bool) {
 	return n, ok && n >= 0 && n <= maxStack()
 }
 
+// maxFrames is option maxframes, by default the kernel's limit.
+func (o *options) maxFrames() int {
+	if n, ok := o.val["maxframes"]; ok {
+		return int(n)
+	}
+	return int(maxStack())
+}
+
 // maxStack is the sysctl kernel.perf_event_max_stack.
 var maxStack = sync.OnceValue(func() int64 {
 	b, err := os.ReadFile("/proc/sys/kernel/perf_event_max_stack")

@@ -799,7 +799,7 @@ const maxFrames = 127
 
 // maxFrames is the option maxframes.
 func (p *plan) maxFrames() int {
-	if n := p.cfg.MaxFrames; n > 0 && n < maxFrames {
+	if n := p.cfg.MaxFrames; n > 0 {
 		return n
 	}
 	return maxFrames
@@ -823,6 +823,29 @@ func (f *fn) stackDepth(flags int64) {
 	c.imm(r0, 0)
 	c.place(some)
 	c.aluImm(opRsh, r0, 3)
+	c.opaque(r0)
+	if flags != 0 {
+		f.untilZero()
+	}
+}
+
+// untilZero takes the r0 frames in the buffer for those before the first zero,
+// where ustack() ends: beyond it lies what a function without a frame pointer
+// left in the register for it.
+func (f *fn) untilZero() {
+	c := f.c
+	again, done := c.newLabel(), c.newLabel()
+	f.strBuf(r2)
+	c.imm(r3, 0)
+	c.place(again)
+	c.jmpReg(jGE, r3, r0, done)
+	c.load(8, r4, r2, 0)
+	c.jmpImm(jEQ, r4, 0, done)
+	c.aluImm(opAdd, r2, 8)
+	c.aluImm(opAdd, r3, 1)
+	c.jmpImm(jLT, r3, int32(f.p.maxFrames()), again)
+	c.place(done)
+	c.mov(r0, r3)
 	c.opaque(r0)
 }
 

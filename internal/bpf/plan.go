@@ -404,7 +404,7 @@ func (p *plan) scan() error {
 			case dif.Builtin:
 				switch dif.BuiltinID(in.Sym) {
 				case dif.BStackDepth, dif.BUStackDepth:
-					p.bufSize = max(p.bufSize, 8*maxFrames)
+					p.bufSize = max(p.bufSize, 8*p.maxFrames())
 				case dif.BEpid:
 					needEpid = true
 				case dif.BId:

@@ -382,7 +382,7 @@ func (c *Checker) region(name string, f func()) {
 // generates code: only in between it knows of regions.
 func outsideRegions(tag string) bool {
 	switch tag {
-	case "D_SYNTAX", "D_FUNC_IDENT", "D_FUNC_UNDEF", "D_FUNC_IDKIND", "D_OFFSETOF_TYPE", "D_OFFSETOF_BITFIELD",
+	case "", "D_SYNTAX", "D_FUNC_IDENT", "D_FUNC_UNDEF", "D_FUNC_IDKIND", "D_OFFSETOF_TYPE", "D_OFFSETOF_BITFIELD",
 		"D_INT_OFLOW", "D_DIV_ZERO", "D_ACT_SPEC", "D_COMM_DREC", "D_SPEC_SPEC", "D_SPEC_COMM", "D_SPEC_DREC",
 		"D_AGG_COMM", "D_AGG_SPEC", "D_EXIT_SPEC", "D_DREC_COMM", "D_AGG_NULL", "D_AGG_SCALAR", "D_CG_EXPR", "D_CG_DYN":
 		return true
