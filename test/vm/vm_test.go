@@ -165,7 +165,7 @@ func exists(path string) bool {
 
 func (b *built) boot(t *testing.T, k Kernel, m *matrix) {
 	g := Guest{
-		Packages: []string{"gcc", "g++", "libc6-dev", "binutils", "strace"},
+		Packages: []string{"gcc", "g++", "libc6-dev", "binutils", "strace", "xz-utils"},
 		Kernel:   k, Init: b.init, Files: b.files, Memory: 3072,
 		Plan: plan.Plan{
 			Env:      []string{"GODTRACE_GUEST=" + k.Version, "GODTRACE_TRIGGERS=/trigger", "GODTRACE_BIN=/godtrace"},
