@@ -1299,6 +1299,12 @@ func fold(b *Binary) Expr {
 		n = l ^ r
 	case syntax.Shl:
 		n = l << (uint64(r) & 63)
+		if b.T.Size() < 8 && r >= 32 && r < 64 {
+			// C leaves the value undefined. Scripts write (1 << 63) - 1 for the
+			// largest number, and libdtrace, which computes constants in 64
+			// bits, gives it to them.
+			return &Const{E{types.TLong, b.P}, n}
+		}
 	case syntax.Shr:
 		if signed {
 			n = l >> (uint64(r) & 63)

@@ -69,7 +69,11 @@ func fail(pos Pos, tag, format string, args ...any) {
 // near makes the error DTrace gives for a token that does not fit.
 func (s *scanner) near() *Error {
 	if s.tok == EOF {
-		return Errorf(s.pos, "D_SYNTAX", "syntax error near end of input")
+		end := "end of input"
+		if s.braces == 0 {
+			end = "end-of-input" // the words differ in libdtrace, too
+		}
+		return Errorf(s.pos, "D_SYNTAX", "syntax error near %s", end)
 	}
 	text, _, _ := strings.Cut(s.text, "\n")
 	return Errorf(s.pos, "D_SYNTAX", "syntax error near \"%s\"", text)
@@ -558,7 +562,7 @@ func (s *scanner) nextTop(c byte) {
 	t := *s
 	t.off = i
 	t.skip()
-	if c := t.at(t.off); c == 0 || c == '/' || c == ',' || c == '{' {
+	if c := t.at(t.off); c == 0 && (!star || text[len(text)-1] == '*') || c == '/' || c == ',' || c == '{' {
 		return
 	}
 	if star {
