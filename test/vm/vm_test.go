@@ -26,8 +26,9 @@ var (
 	verbose  = flag.Bool("guest", false, "print what the guests print")
 )
 
-// hostOnly are tests that look at the source tree and need the go command or clang.
-var hostOnly = []string{"TestLanguageHalfIsPure", "TestReproducible"}
+// hostOnly are tests that look at the source tree and need the go command or
+// clang, or a file system with file capabilities.
+var hostOnly = []string{"TestLanguageHalfIsPure", "TestReproducible", "TestSetuid"}
 
 // packageTimeout is for the tests of one package in one guest. Emulation is
 // ten times slower than hardware; tests ask testkernel.InVM and count less far.
