@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	_ "time/tzdata" // TZ means the same on systems without the data, or with less of it
@@ -41,9 +42,13 @@ type frontEnd struct {
 var frontEnds []frontEnd
 
 func init() {
+	// BEGIN and END fire in the thread they are run by: the process's first one,
+	// so that tid is pid there, and curthread the task that commands have.
+	runtime.LockOSThread()
 	frontEnds = []frontEnd{
 		{"dtrace", "trace with programs in D: dtrace(1)", dtraceMain},
 		{"doctor", "what this kernel and this user can do, what is missing", doctorMain},
+		{"selfcheck", "what probes do to the text of a kernel function, and that it is undone", selfcheckMain},
 		{"help", "help on a topic", helpMain},
 		{"version", "version of godtrace, of D and of the kernel", versionMain},
 	}
