@@ -813,12 +813,12 @@ func (p *Pid) openPath(name string) (*userFile, error) {
 	return u, nil
 }
 
-// everywhere makes the probes of libraries in all processes, those to come as
-// well: of the system's libraries of that name, and of what is mapped anywhere
-// by that name.
+// everywhere makes the probes of libraries and programs in all processes, those
+// to come as well: of the system's libraries of that name, of programs on the
+// path, and of what is mapped anywhere by that name.
 func (p *Pid) everywhere(d probe.Desc) ([]*probe.Probe, error) {
 	if d.Module == "" || d.Module == "a.out" || d.Func == "-" {
-		return nil, procError("D_PROC_LIB", "pid* needs a library: pid*:libc.so.6:%s:%s", d.Func, d.Name)
+		return nil, procError("D_PROC_LIB", "pid* needs a library or program: pid*:libc.so.6:%s:%s", d.Func, d.Name)
 	}
 	if strings.HasPrefix(d.Module, "/") {
 		return p.byPath(d)
@@ -844,6 +844,13 @@ func (p *Pid) everywhere(d probe.Desc) ([]*probe.Probe, error) {
 				continue
 			}
 			add(e.Name(), func() (*userFile, error) { return p.openPath(name) }, &st)
+		}
+	}
+	for _, dir := range programDirs(d.Module) {
+		name := filepath.Join(dir, d.Module)
+		var st unix.Stat_t
+		if unix.Stat(name, &st) == nil && isELF(name) {
+			add(d.Module, func() (*userFile, error) { return p.openPath(name) }, &st)
 		}
 	}
 	for _, pid := range allPids() {
@@ -927,6 +934,14 @@ func (p *Pid) chooseFiles(mods []module, name string) []module {
 		p.notice("there is no %s; taken for %s", name, first)
 	}
 	return filter(mods, func(m module) bool { return m.name == first })
+}
+
+// programDirs are the directories where a module that is no library may be.
+func programDirs(name string) []string {
+	if name == "" || probe.IsGlob(name) || strings.ContainsAny(name, "/") || strings.Contains(name, ".so") {
+		return nil
+	}
+	return filepath.SplitList(os.Getenv("PATH"))
 }
 
 // libraryDirs are the directories where the dynamic linker looks.
