@@ -244,9 +244,10 @@ func (p *parser) clause() *Clause {
 		if p.tok != Comma {
 			break
 		}
+		was := p.pspec
 		p.pspec = true // no declaration comes after a comma
 		p.next()
-		p.pspec = p.opts.PSpec
+		p.pspec = was
 		if p.tok == Keyword {
 			p.tok = Desc
 		}

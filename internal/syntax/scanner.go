@@ -758,6 +758,9 @@ func (s *scanner) control() {
 			if len(a) > 1 {
 				fail(pos, "D_PRAGMA_MALFORM", "superfluous arguments specified for #pragma option")
 			}
+			if a[0].text == "pspec" {
+				s.pspec = true // from here on
+			}
 		case "attributes":
 			if !is(0, Ident) || !is(1, Ident) || a[1].text == "provider" && (!is(2, Ident) || !is(3, Ident)) {
 				fail(pos, "D_PRAGMA_MALFORM", "malformed #pragma attributes <attributes> <ident>")

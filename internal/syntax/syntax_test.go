@@ -261,6 +261,7 @@ func TestErrors(t *testing.T) {
 	}{
 		{script, "BEGIN { x = «; }", "D_SYNTAX", `syntax error near ";"`},
 		{script, "BEGIN {\n\n  trace(1)«", "D_SYNTAX", "syntax error near end of input"},
+		{script, "#pragma D option pspec\n«int*x\n", "D_SYNTAX", "expected predicate and/or actions following probe description"},
 		{script, "int*x\n«", "D_SYNTAX", "syntax error near end-of-input"},
 		{script, "BEGIN { trace(1) «trace(2); }", "D_SYNTAX", `syntax error near "trace"`},
 		{script, "BEGIN { trace(1)«); }", "D_SYNTAX", `extra ) in input stream`},
