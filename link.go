@@ -133,6 +133,10 @@ func (s *Session) enable(r *running) error {
 	}
 	for _, e := range r.enabled {
 		e.Probe.NoArgs = !slices.ContainsFunc(e.Clauses, readsArgs)
+		e.Probe.Overrides = slices.ContainsFunc(e.Clauses, overrides)
+		if e.Probe.Overrides && !provider.MayOverride(e.Probe) {
+			return fmt.Errorf("return() not allowed for %s", e.Probe.Desc)
+		}
 	}
 	r.obj = comp.Object()
 	for _, rec := range r.obj.Records {
@@ -163,6 +167,13 @@ func readsArgs(c *dif.Clause) bool {
 			return id == dif.BArg || id == dif.BArgs
 		}
 		return false
+	})
+}
+
+// overrides reports whether a clause has the action return().
+func overrides(c *dif.Clause) bool {
+	return slices.ContainsFunc(c.Code, func(in dif.Ins) bool {
+		return in.Op == dif.Act && dif.ActOp(in.Sym) == dif.OpReturn
 	})
 }
 

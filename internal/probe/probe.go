@@ -26,6 +26,9 @@ type Probe struct {
 	Attr *Attributes
 	// Site is the provider's own data: what it needs to attach.
 	Site any
+	// Overrides is set by the session before groups are formed: a clause has the
+	// action return(), which only some attachments allow.
+	Overrides bool
 	// NoArgs is set by the session before groups are formed: no clause reads an
 	// argument, so that a cheaper attachment without them will do.
 	NoArgs bool

@@ -6,6 +6,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 
 	"godtrace/internal/btf"
 	"godtrace/internal/probe"
@@ -348,6 +349,11 @@ func (p *Fbt) Groups(enabled []*probe.Probe) ([]*Attachment, error) {
 		if site.ret {
 			side = 1
 		}
+		if pr.Overrides {
+			out = append(out, kprobeGroup("fbt_override", []*probe.Probe{pr}, false))
+			p.how[pr] = "kprobe"
+			continue
+		}
 		if engine == "fentry" && !(site.ret && p.Return == "insn") {
 			a, err := fentryGroup(pr, site)
 			if err != nil {
@@ -383,6 +389,30 @@ func (p *Fbt) Groups(enabled []*probe.Probe) ([]*Attachment, error) {
 	}
 	return out, nil
 }
+
+// MayOverride reports whether the action return() can be used in a probe: it is
+// the entry of a function on the kernel's list of those that error injection
+// may make fail.
+func MayOverride(pr *probe.Probe) bool {
+	site, ok := pr.Site.(fbtSite)
+	return ok && !site.ret && injectable()[site.fn.name]
+}
+
+// injectable reads the list of functions that may be made to fail, lines of
+// "NAME\tKIND"; it is empty where the kernel was built without error injection.
+var injectable = sync.OnceValue(func() map[string]bool {
+	out := map[string]bool{}
+	b, err := os.ReadFile("/sys/kernel/debug/error_injection/list")
+	if err != nil {
+		return out
+	}
+	for line := range strings.Lines(string(b)) {
+		if f := strings.Fields(line); len(f) > 0 {
+			out[f[0]] = true
+		}
+	}
+	return out
+})
 
 func (p *Fbt) tell(prs []*probe.Probe, how string) {
 	for _, pr := range prs {

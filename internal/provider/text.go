@@ -177,3 +177,19 @@ func (r ranges) contain(a uint64) bool {
 	}
 	return false
 }
+
+// FunctionText is the text of a function of the running kernel and where it is.
+func FunctionText(module, name string) (addr uint64, text []byte, err error) {
+	fs, err := kernelFuncs(module, name)
+	if err != nil {
+		return 0, nil, err
+	}
+	switch len(fs) {
+	case 0:
+		return 0, nil, fmt.Errorf("the kernel has no function %s", name)
+	case 1:
+		text, err := fs[0].text()
+		return fs[0].addr, text, err
+	}
+	return 0, nil, fmt.Errorf("the kernel has %d functions %s: name the module", len(fs), name)
+}
