@@ -8,6 +8,7 @@ package dlib
 
 import (
 	"embed"
+	"maps"
 	"strings"
 	"sync"
 )
@@ -82,3 +83,7 @@ func lastWord(s string) string {
 	s = strings.TrimSpace(s)
 	return s[strings.LastIndexAny(s, " *")+1:]
 }
+
+// Inlines are the names that libraries define for expressions, and the library
+// of each.
+func Inlines() map[string]string { return maps.Clone(index().names) }
