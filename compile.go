@@ -208,6 +208,7 @@ func (s *Session) checkOptions() check.Options {
 		ArgRef:      s.opts.flag("argref"),
 		NoLibs:      s.opts.flag("nolibs"),
 		KDefs:       s.opts.flag("kdefs"),
+		ILP32:       s.ILP32,
 		Library:     s.library,
 		SetOption: func(name, value string) error {
 			return s.opts.set(name, value, compileTime)

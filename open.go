@@ -34,7 +34,8 @@ type Session struct {
 
 	// Disasm, if set, gets the eBPF listing of each program.
 	Disasm func(name, listing string)
-	// ILP32 has the preprocessor define what it does for 32-bit programs (-32).
+	// ILP32 gives D the data model of 32-bit programs, in types and in what the
+	// preprocessor defines (-32).
 	ILP32 bool
 	// VerifierLog, if set, gets the verifier's log of each program, where the
 	// option bpflog asks for it.

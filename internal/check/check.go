@@ -22,6 +22,7 @@ type Options struct {
 	Version     string   // option version; "" is the latest
 	AMin        string   // option amin: "name/data/class", "" is no minimum
 	KDefs       bool     // option kdefs: no kernel symbol may be left for the loader to resolve
+	ILP32       bool     // -32: the program's long, and its pointers into user memory, have 4 bytes
 
 	// Library gives the text of a D library that defines a name: a variable
 	// or function with kind "", a type with kind "type", a symbol of any kind

@@ -171,6 +171,14 @@ func (c *Checker) baseType(d *syntax.DeclSpec) types.Type {
 			fail(d.Pos(), "D_UNKNOWN", "failed to resolve type %s: Unknown type name", name)
 		}
 		t = b
+		if c.ilp32() {
+			switch b {
+			case types.TLong:
+				t = types.TLong32
+			case types.TULong:
+				t = types.TULong32
+			}
+		}
 	}
 	if q.Const || q.Volatile || q.Restrict {
 		q.Type = t
@@ -178,6 +186,10 @@ func (c *Checker) baseType(d *syntax.DeclSpec) types.Type {
 	}
 	return t
 }
+
+// ilp32 says whether declarations are those of a 32-bit program. The libraries
+// describe the kernel, which is none.
+func (c *Checker) ilp32() bool { return c.opts.ILP32 && !c.inLib() }
 
 // specWords puts the words of a type into DTrace's order, each attribute once.
 func specWords(words []string) (attrs []string, base string) {
@@ -427,7 +439,7 @@ func (c *Checker) declarator(base types.Type, user bool, d *syntax.Declarator, a
 				q.Volatile = q.Volatile || w == "volatile"
 				q.Restrict = q.Restrict || w == "restrict"
 			}
-			t = &types.Pointer{Elem: t, User: user}
+			t = &types.Pointer{Elem: t, User: user, ILP32: user && c.ilp32()}
 			if q.Const || q.Volatile || q.Restrict {
 				q.Type = t
 				t = &q

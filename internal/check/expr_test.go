@@ -361,3 +361,34 @@ func TestIdents(t *testing.T) {
 		}
 	}
 }
+
+// -32 changes the program's own types, not the libraries' and D's.
+func TestILP32(t *testing.T) {
+	for _, tt := range []struct {
+		src         string
+		lp64, ilp32 int64
+	}{
+		{`sizeof (long)`, 8, 4},
+		{`sizeof (unsigned long)`, 8, 4},
+		{`sizeof (long long)`, 8, 8},
+		{`sizeof (int)`, 4, 4},
+		{`sizeof (userland char *)`, 8, 4},
+		{`sizeof (char *)`, 8, 8},
+		{`sizeof (int64_t)`, 8, 8},
+	} {
+		for _, ilp32 := range []bool{false, true} {
+			_, p, e := checkText(t, "BEGIN { trace("+tt.src+"); }", func(o *Options, _ *fakeEnv) { o.ILP32 = ilp32 })
+			if e != nil {
+				t.Errorf("%s: %v", tt.src, e)
+				continue
+			}
+			want := tt.lp64
+			if ilp32 {
+				want = tt.ilp32
+			}
+			if k, ok := p.Clauses[0].Body[0].(*Action).Args[0].(*Const); !ok || k.Value != want {
+				t.Errorf("%s, ILP32 %v: %v, want %d", tt.src, ilp32, k, want)
+			}
+		}
+	}
+}

@@ -24,6 +24,8 @@ var (
 	TULong      = basic(Int, "unsigned long", 8, false)
 	TLongLong   = basic(Int, "long long", 8, true)
 	TULongLong  = basic(Int, "unsigned long long", 8, false)
+	TLong32     = basic(Int, "long", 4, true) // of 32-bit programs
+	TULong32    = basic(Int, "unsigned long", 4, false)
 	TInt128     = basic(Int, "__int128", 16, true)
 	TUInt128    = basic(Int, "unsigned __int128", 16, false)
 	TFloat      = basic(Float, "float", 4, true)
