@@ -111,8 +111,11 @@ type userFile struct {
 
 	goProgram bool
 
-	funcs []function // by address
+	funcs []function // by address, those chosen for indirect ones behind
 	named map[string][]int
+	// indirect are the indirect functions not resolved yet.
+	indirect []symbol.Func
+	witness  witness
 
 	text   []byte // of all functions, once read
 	textAt uint64
@@ -344,7 +347,11 @@ func (p *Pid) openMapped(pid int, o symbol.Loaded) (*userFile, error) {
 			f.Close()
 			continue
 		}
-		return p.userFile(f, m.Path, o.Object)
+		u, err := p.userFile(f, m.Path, o.Object)
+		if err == nil && u.witness.pid == 0 {
+			u.witness = witness{pid, o.Bias}
+		}
+		return u, err
 	}
 	return nil, procError("D_PROC_LIB", "failed to open %s of process %d: %v", m.Path, pid, first)
 }
@@ -375,7 +382,7 @@ func (p *Pid) userFile(f *os.File, name string, obj *symbol.Object) (*userFile, 
 }
 
 // list makes the list of functions. Parts that the compiler split off a
-// function belong to it, and resolvers of indirect functions are none that a
+// function belong to it, and what chooses among indirect functions is none that a
 // program calls.
 func (u *userFile) list() {
 	cold := map[string][]symbol.Func{}
@@ -385,6 +392,7 @@ func (u *userFile) list() {
 			continue
 		}
 		if f.Type == elf.STT_GNU_IFUNC {
+			u.indirect = append(u.indirect, f)
 			continue
 		}
 		u.named[f.Name] = append(u.named[f.Name], len(u.funcs))
@@ -443,8 +451,14 @@ const defaultMaxProbes = 250_000
 // inFile makes the probes of the functions of a file that match.
 func (r *request) inFile(u *userFile, mod string) error {
 	d := r.d
+	u.resolveIndirect()
 	if d.Func != "" && !probe.IsGlob(d.Func) {
 		idx := u.named[d.Func]
+		if len(idx) == 0 && u.witness.pid == 0 && u.isIndirect(d.Func) {
+			r.p.findWitness(u, nil)
+			u.resolveIndirect()
+			idx = u.named[d.Func]
+		}
 		if len(idx) == 0 {
 			if d.Module == "" || probe.IsGlob(d.Module) {
 				return nil
@@ -502,8 +516,8 @@ func (u *userFile) canonical(i int) *function {
 // instead.
 func (u *userFile) noFunction(d probe.Desc, mod string) error {
 	e := &syntax.Error{Tag: "D_PROC_FUNC", Msg: fmt.Sprintf("failed to lookup '%s' in module '%s'", d.Func, mod)}
-	if s, ok := u.obj.Named(d.Func); ok && s.Type == elf.STT_GNU_IFUNC {
-		e.Hint = "it is chosen among variants when the program starts: try '*" + d.Func + "*'"
+	if u.isIndirect(d.Func) {
+		e.Hint = "one of several is chosen when a program starts, and none has started: try '*" + d.Func + "*'"
 	} else if len(u.funcs) == 0 {
 		e.Hint = "the file has no symbols; instructions can be named as a.out:-:ADDRESS"
 	}
@@ -824,6 +838,7 @@ func (p *Pid) everywhere(d probe.Desc) ([]*probe.Probe, error) {
 		return p.byPath(d)
 	}
 	seen := map[fileKey]bool{}
+	witnesses := map[fileKey]int{}
 	var mods []module
 	add := func(name string, open func() (*userFile, error), st *unix.Stat_t) {
 		key := fileKey{st.Dev, st.Ino}
@@ -873,11 +888,24 @@ func (p *Pid) everywhere(d probe.Desc) ([]*probe.Probe, error) {
 				}
 			}
 			add(m.Module(), func() (*userFile, error) { return p.openPath(file) }, &st)
+			if key := (fileKey{st.Dev, st.Ino}); witnesses[key] == 0 {
+				witnesses[key] = pid
+			}
 		}
 	}
 	chosen := p.chooseFiles(mods, d.Module)
 	if len(chosen) == 0 {
 		return nil, nil
+	}
+	for i := range chosen {
+		open := chosen[i].open
+		chosen[i].open = func() (*userFile, error) {
+			u, err := open()
+			if err == nil && u.witness.pid == 0 {
+				p.findWitness(u, witnesses)
+			}
+			return u, err
+		}
 	}
 	// Copies of a library may differ: a function must be in one of them.
 	r := &request{p: p, d: d}
@@ -894,6 +922,46 @@ func (p *Pid) everywhere(d probe.Desc) ([]*probe.Probe, error) {
 		return nil, first
 	}
 	return r.out, nil
+}
+
+// findWitness looks for a process that has a file mapped: the one that pids
+// has, or, where that is nil, among all.
+func (p *Pid) findWitness(u *userFile, pids map[fileKey]int) {
+	var st unix.Stat_t
+	if unix.Fstat(int(u.f.Fd()), &st) != nil {
+		return
+	}
+	pid := pids[fileKey{st.Dev, st.Ino}]
+	if pids == nil {
+		all := allPids()
+		i := slices.IndexFunc(all, func(pid int) bool {
+			f, err := os.Open(procPath(pid, "maps"))
+			if err != nil {
+				return false
+			}
+			defer f.Close()
+			maps, _ := symbol.ParseMaps(f)
+			return slices.ContainsFunc(maps, func(m symbol.Mapping) bool {
+				return m.Inode == st.Ino && path.Base(m.Path) == path.Base(u.name)
+			})
+		})
+		if i >= 0 {
+			pid = all[i]
+		}
+	}
+	if pid == 0 {
+		return
+	}
+	proc, err := p.host.Procs.Process(pid)
+	if err != nil {
+		return
+	}
+	for _, o := range proc.Objects() {
+		if o.Mapping.Inode == st.Ino {
+			u.witness = witness{pid, o.Bias}
+			return
+		}
+	}
 }
 
 // isELF tells a library from a linker script of its name.

@@ -573,3 +573,33 @@ func TestGo(t *testing.T) {
 		t.Errorf("return probes by address in Go: %v\n%s", r.err, r.stderr)
 	}
 }
+
+// Functions of which a variant is chosen when a program starts go by their names.
+func TestIndirect(t *testing.T) {
+	testkernel.RequireRoot(t)
+	prog := compile(t, source(t, "strings.c", `
+		#include <string.h>
+		int main(int c, char **v) {
+			char a[333], b[333];
+			memset(b, 1, 333);
+			for (int i = 0; i < 11; i++) v[0][0] += strlen(v[0]) & 0;
+			for (int i = 0; i < 13; i++) memcpy(a, b, 333);
+			for (int i = 0; i < 17; i++) c += strchr(v[0], 'x') != 0;
+			return 0; }`), "-O0", "-fno-builtin")
+	for _, from := range []string{"pid$target:libc.so.6", "pid*:libc.so.6", "uprobe:/lib/x86_64-linux-gnu/libc.so.6"} {
+		d := strings.ReplaceAll(`LIB:strlen:entry,LIB:strchr:entry/pid==$target/{@[probefunc]=count()} LIB:memcpy:entry/pid==$target && arg2==333/{@[probefunc]=count()}
+			LIB:strlen:return,LIB:strchr:return/pid==$target/{@r[probefunc]=count()}
+			END{printa("e %s %@d\n",@); printa("r %s %@d\n",@r);}`, "LIB", from)
+		r := trace(t, "-qn", d, "-c", prog).ok(t)
+		e, ret := counts(r.stdout, "e"), counts(r.stdout, "r")
+		// The dynamic linker and the C library call some of them for themselves.
+		if e["memcpy"] != "13" || !atLeast(e["strlen"], 11) || !atLeast(e["strchr"], 17) || ret["strlen"] != e["strlen"] || ret["strchr"] != e["strchr"] {
+			t.Errorf("%s: entries %v, returns %v\n%s", from, e, ret, r.stderr)
+		}
+	}
+}
+
+func atLeast(s string, n int) bool {
+	v, err := strconv.Atoi(s)
+	return err == nil && v >= n
+}
