@@ -582,7 +582,7 @@ func TestIndirect(t *testing.T) {
 		int main(int c, char **v) {
 			char a[333], b[333];
 			memset(b, 1, 333);
-			for (int i = 0; i < 11; i++) v[0][0] += strlen(v[0]) & 0;
+			for (int i = 0; i < 11; i++) c += strlen(v[0]);
 			for (int i = 0; i < 13; i++) memcpy(a, b, 333);
 			for (int i = 0; i < 17; i++) c += strchr(v[0], 'x') != 0;
 			return 0; }`), "-O0", "-fno-builtin")
