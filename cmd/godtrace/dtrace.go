@@ -304,7 +304,11 @@ func (d *dtrace) options() error {
 			fmt.Fprintf(d.io.err, "libdtrace DEBUG %d: "+format+"\n", append([]any{time.Now().Unix()}, args...)...)
 		}
 	}
-	d.s.VerifierLog = func(name, log string) { fmt.Fprintf(d.io.err, "BPF verifier log for %s:\n%s\n", name, log) }
+	d.s.VerifierLog = func(name, log string) {
+		for line := range strings.Lines("verifier log for " + name + ":\n" + log) {
+			fmt.Fprintf(d.io.err, "BPF: %s\n", strings.TrimSuffix(line, "\n"))
+		}
+	}
 	if d.flag("disasm") {
 		d.s.Disasm = func(name, listing string) { fmt.Fprintf(d.io.err, "\nDisassembly of %s:\n%s", name, listing) }
 	}
