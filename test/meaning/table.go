@@ -44,7 +44,6 @@ type Test struct {
 	From          string
 	Options       compile.Options
 	Quiet         bool
-	RawBytes      bool
 	Synthetic     bool
 	Program       string
 	Firings       []string
@@ -180,8 +179,6 @@ func Parse(name, text string) ([]*Test, error) {
 						t.Quiet = false
 					case "strsize":
 						t.Options.StrSize = k
-					case "rawbytes":
-						t.RawBytes = true
 					default:
 						return nil, bad(n, "no option %q", o)
 					}
