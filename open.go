@@ -178,9 +178,10 @@ func (s *Session) Mechanism(p *ProbeInfo) string {
 	return m.Mechanism(p.probe)
 }
 
-// Create starts a command, to be held until Go (-c). $target is its pid.
+// Create starts a command, to be held until Go (-c). $target is its pid. The
+// options setenv and unsetenv change its environment.
 func (s *Session) Create(cmd string) error {
-	t, err := process.Create(cmd)
+	t, err := process.Create(cmd, slices.Concat(s.opts.str["setenv"], s.opts.str["unsetenv"])...)
 	if err != nil {
 		return err
 	}

@@ -122,6 +122,12 @@ func (s *Session) applyOutputOptions(c *consume.Consumer) {
 	c.Format.Agg.Hist = s.opts.flag("agghist")
 	c.Format.Agg.Pack = s.opts.flag("aggpack")
 	c.Format.Agg.Zoom = s.opts.flag("aggzoom")
+	switch s.opts.get("encoding") {
+	case 0:
+		c.Format.Agg.Encoding = agg.ASCII
+	case 1:
+		c.Format.Agg.Encoding = agg.UTF8
+	}
 	c.Flow = s.opts.flag("flowindent")
 	c.PrintSize = int(s.opts.get("printsize"))
 	c.Order = agg.Order{ByKey: s.opts.flag("aggsortkey"), Rev: s.opts.flag("aggsortrev")}

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -81,7 +82,9 @@ const (
 
 // Create starts cmd, a command line split at blanks as dtrace(1) does (no
 // shell, no quotes), held before its exec until Release.
-func Create(cmd string) (*Target, error) {
+//
+// env changes its environment: NAME=VALUE sets a variable, NAME takes it away.
+func Create(cmd string, env ...string) (*Target, error) {
 	argv := strings.Fields(cmd)
 	if len(argv) == 0 {
 		return nil, errors.New("-c needs a command")
@@ -109,7 +112,7 @@ func Create(cmd string) (*Target, error) {
 		self = "/proc/self/exe"
 	}
 	p, err := os.StartProcess(self, append([]string{stubName, path}, argv...), &os.ProcAttr{
-		Env:   os.Environ(),
+		Env:   environ(env),
 		Files: []*os.File{os.Stdin, os.Stdout, os.Stderr, gateR, repW},
 		// Should we die while it is stopped, it runs on.
 		Sys: &syscall.SysProcAttr{Pdeathsig: syscall.SIGCONT},
@@ -277,4 +280,17 @@ func (t *Target) Close() {
 		t.report.Close()
 	}
 	unix.Close(t.pidfd)
+}
+
+// environ is the environment of this process with changes.
+func environ(changes []string) []string {
+	env := os.Environ()
+	for _, change := range changes {
+		name, _, set := strings.Cut(change, "=")
+		env = slices.DeleteFunc(env, func(e string) bool { return strings.HasPrefix(e, name+"=") })
+		if set {
+			env = append(env, change)
+		}
+	}
+	return env
 }
