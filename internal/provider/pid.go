@@ -822,7 +822,7 @@ func (p *Pid) openPath(name string) (*userFile, error) {
 	}
 	u, err := p.userFile(f, name, nil)
 	if err != nil {
-		return nil, procError("D_PROC_LIB", "failed to read %s: %v", name, err)
+		return nil, procError("D_PROC_LIB", "failed to read %s: %v", name, strings.TrimPrefix(err.Error(), name+": "))
 	}
 	return u, nil
 }

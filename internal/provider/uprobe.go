@@ -262,6 +262,9 @@ func SetTrap(pid int, file *os.File, offs []uint64, stop int) (*Trap, error) {
 	}
 	t := new(Trap)
 	counter, err := ebpf.NewMap(&ebpf.MapSpec{Name: "dt_trap", Type: ebpf.Array, KeySize: 4, ValueSize: 8, MaxEntries: 1, Flags: unix.BPF_F_MMAPABLE})
+	if errors.Is(err, os.ErrPermission) {
+		return nil, fmt.Errorf("it takes root, or the capabilities bpf and perfmon: %w", os.ErrPermission)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("trap in process %d: %w", pid, err)
 	}
@@ -365,14 +368,20 @@ type Host struct {
 	Option func(name string) int64
 }
 
+// A Grower is a provider whose descriptions may match more while tracing goes on.
+type Grower interface {
+	// Grows returns the process in which a description may match more than it
+	// does, once more libraries are loaded; KernelModules if that is so once
+	// modules are; 0 if there is none. matched is how many probes it matches now.
+	Grows(d probe.Desc, matched int) int
+	// Loaded says that a process has loaded or dropped libraries, or the kernel
+	// modules.
+	Loaded(pid int)
+}
+
 // A User is a provider of probes in user programs.
 type User interface {
+	Grower
 	// SetHost gives it the session.
 	SetHost(*Host)
-	// Grows returns the process in which a description may match more than it
-	// does, once more libraries are loaded; 0 if there is none. matched is how
-	// many probes it matches now.
-	Grows(d probe.Desc, matched int) int
-	// Loaded says that a process has loaded or dropped libraries.
-	Loaded(pid int)
 }
