@@ -29,6 +29,7 @@ func (s *Session) userHost() *provider.Host {
 		Procs:  s.procs,
 		Ready:  s.ready,
 		Notice: s.note,
+		Debug:  s.debugf,
 		Option: s.opts.get,
 	}
 }

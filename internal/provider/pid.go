@@ -50,6 +50,7 @@ func newPid() *Pid {
 			Procs:  symbol.NewProcesses(),
 			Ready:  func(int) error { return nil },
 			Notice: func(string, ...any) {},
+			Debug:  func(string, ...any) {},
 			Option: func(string) int64 { return 0 },
 		},
 	}
@@ -537,6 +538,8 @@ func (r *request) inFunc(u *userFile, mod string, f *function, explicit bool) er
 			r.add(u, mod, f.Name, "return", true, exits)
 		case explicit && !glob:
 			return procError("D_PROC_CREATEFAIL", "failed to create return probe for '%s': %v", f.Name, err)
+		default:
+			r.p.host.Debug("%s: no return probe for %s: %v", mod, f.Name, err)
 		}
 	}
 	if entry {
@@ -546,6 +549,8 @@ func (r *request) inFunc(u *userFile, mod string, f *function, explicit bool) er
 			r.add(u, mod, f.Name, "entry", false, []exit{at})
 		case explicit && !glob:
 			return procError("D_PROC_CREATEFAIL", "failed to create entry probe for '%s': %v", f.Name, err)
+		default:
+			r.p.host.Debug("%s: no entry probe for %s: %v", mod, f.Name, err)
 		}
 	}
 	if !glob && (ret || entry) {

@@ -364,6 +364,8 @@ type Host struct {
 	Ready func(pid int) error
 	// Notice tells the user something beside the output.
 	Notice func(format string, args ...any)
+	// Debug gets what only matters to who looks for faults.
+	Debug func(format string, args ...any)
 	// Option is the value of a session option.
 	Option func(name string) int64
 }
