@@ -114,6 +114,7 @@ func (s *Session) applyOutputOptions(c *consume.Consumer) {
 	c.Format.Quiet = s.opts.flag("quiet")
 	c.Format.RawBytes = s.opts.flag("rawbytes")
 	c.Format.NoResolve = s.opts.flag("noresolve")
+	c.Resolve.NoResolve = c.Format.NoResolve
 	indent := int(s.opts.get("stackindent"))
 	c.Format.StackIndent = &indent
 	if len(s.targets) > 0 {

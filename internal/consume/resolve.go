@@ -15,6 +15,8 @@ import (
 // Resolver names addresses of the running system. It implements format.Resolver.
 type Resolver struct {
 	Procs *symbol.Processes
+	// NoResolve leaves user addresses as places in files.
+	NoResolve bool
 
 	modules map[string]uint64
 }
@@ -32,6 +34,10 @@ func (r *Resolver) KernelSym(addr uint64) format.Place { return place(symbol.Ker
 // UserSym names an address of a process, also one that has gone if its
 // mappings were noted while it lived.
 func (r *Resolver) UserSym(pid int32, addr uint64) format.Place {
+	if r.NoResolve {
+		module, off := r.Procs.InFile(int(pid), addr)
+		return format.Place{Module: module, Offset: off}
+	}
 	return place(r.Procs.Lookup(int(pid), addr))
 }
 
@@ -63,7 +69,7 @@ func (*Resolver) Service(port uint16) string { return serviceName(port) }
 // symbolStart is the address all addresses of one function (or, for mod() and
 // umod(), one module) are counted under.
 func (r *Resolver) symbolStart(f *dif.Field, pid int32, addr uint64) uint64 {
-	if f.Sym == dif.ActUAddr {
+	if f.Sym == dif.ActUAddr || f.Sym == dif.ActUSym && r.NoResolve {
 		return addr
 	}
 	var l symbol.Loc

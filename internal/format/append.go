@@ -211,6 +211,9 @@ func (s spec) value(b []byte, p *piece, v Value, o *Options) ([]byte, error) {
 		default:
 			return b, ErrMismatch
 		}
+		if o.NoResolve {
+			return s.string(b, o.unresolved(pid, v.Int)), nil
+		}
 		return s.string(b, o.userPlace(pid, v.Int).append(nil, v.Int)), nil
 	case frames:
 		if v.Kind != Stack && v.Kind != UStack {

@@ -87,7 +87,7 @@ type Options struct {
 	Quiet       bool           // quiet: trace() without padding
 	RawBytes    bool           // rawbytes: memory is never taken for a string
 	StrSize     int            // strsize: what rawbytes shows of a string
-	NoResolve   bool           // noresolve: user frames as module:0xoffset
+	NoResolve   bool           // noresolve: user addresses as module:0xoffset in the file
 	StackIndent *int           // stackindent; nil for the default, 14
 	Target      int32          // pid of -c or -p: whose addresses %A prints; 0 for none
 	Resolver    Resolver       // nil: plain addresses

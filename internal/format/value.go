@@ -41,6 +41,9 @@ func moduleText(v Value, o *Options) []byte {
 // symbolText is what sym(), usym() and uaddr() print. The first two name the
 // function without an offset.
 func symbolText(v Value, o *Options) []byte {
+	if v.Kind != Sym && o.NoResolve {
+		return o.unresolved(v.PID, v.Int)
+	}
 	p := o.kernelPlace(v.Int)
 	if v.Kind != Sym {
 		p = o.userPlace(v.PID, v.Int)
@@ -80,20 +83,26 @@ func appendStack(b []byte, v Value, indent int, s spec, o *Options) []byte {
 	return b
 }
 
+// unresolved is a user address as a place in a file.
+func (o *Options) unresolved(pid int32, addr uint64) []byte {
+	p := o.userPlace(pid, addr)
+	if p.Module == "" {
+		return Place{}.append(nil, addr)
+	}
+	return strconv.AppendUint(append([]byte(p.Module), ":0x"...), p.Offset, 16)
+}
+
 // frame names one frame. A name supplied by the program stands in for a
 // function that is otherwise unknown.
 func frame(v Value, pc uint64, note string, o *Options) []byte {
 	if v.Kind == Stack {
 		return o.kernelPlace(pc).append(nil, pc)
 	}
+	if o.NoResolve {
+		return o.unresolved(v.PID, pc)
+	}
 	p := o.userPlace(v.PID, pc)
-	switch {
-	case o.NoResolve && p.Module != "":
-		b := append([]byte(p.Module), ":0x"...)
-		return strconv.AppendUint(b, p.Offset, 16)
-	case o.NoResolve:
-		p = Place{}
-	case p.Name == "" && note != "" && note[0] != '@':
+	if p.Name == "" && note != "" && note[0] != '@' {
 		return []byte(note)
 	}
 	return p.append(nil, pc)

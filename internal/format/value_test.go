@@ -36,6 +36,7 @@ func TestTrace(t *testing.T) {
 		{Value{Kind: Stack, PCs: []uint64{0x1004}}, &Options{StackIndent: &indent, Resolver: world{}}, "\n  vmlinux`vfs_read+0x4\n", ""},
 		{Value{Kind: UStack, PID: 7, PCs: []uint64{0x1004, 0x9000}}, &Options{NoResolve: true, Resolver: world{}},
 			"\n              libc.so.6:0x4\n              0x9000\n", ""},
+		{Value{Kind: USym, PID: 7, Int: 0x2010}, &Options{NoResolve: true, Resolver: world{}}, "  a.out:0x10                                        ", ""},
 		{i32(0x41), &Options{RawBytes: true}, `
              0  1  2  3  4  5  6  7  8  9  a  b  c  d  e  f  0123456789abcdef
          0: 41 00 00 00                                      A...

@@ -185,6 +185,23 @@ func (s *Processes) Lookup(pid int, addr uint64) Loc {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p := s.get(pid)
+	return p.resolve(p.mapping(addr), addr)
+}
+
+// InFile is the module an address belongs to and the address's place in its
+// file, with no symbol looked up; module is "" where there is none.
+func (s *Processes) InFile(pid int, addr uint64) (module string, off uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m := s.get(pid).mapping(addr)
+	if m == nil {
+		return "", 0
+	}
+	return m.Module(), addr - m.Start + m.Off
+}
+
+// mapping finds an address in what is mapped, read again where that may be old.
+func (p *Process) mapping(addr uint64) *mapped {
 	m, gen := p.find(addr)
 	limit := trustFor
 	if m == nil || gen > 0 {
@@ -195,7 +212,7 @@ func (s *Processes) Lookup(pid int, addr uint64) Loc {
 			m, _ = p.find(addr)
 		}
 	}
-	return p.resolve(m, addr)
+	return m
 }
 
 // NotCode reports whether an address is known to lie outside of everything a

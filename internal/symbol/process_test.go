@@ -7,9 +7,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"strconv"
 	"strings"
 	"testing"
+	"unsafe"
 )
 
 // tool runs a program, or skips the test where it is not installed.
@@ -386,5 +388,33 @@ func TestPart(t *testing.T) {
 		if got := o.Part(test.name)(test.value); got != test.want {
 			t.Errorf("%d in a part of %s: %v", test.value, test.name, got)
 		}
+	}
+}
+
+// An address of this program lies in its file where its bytes do.
+func TestInFile(t *testing.T) {
+	addr := uint64(reflect.ValueOf(TestInFile).Pointer())
+	module, off := NewProcesses().InFile(os.Getpid(), addr)
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if module != filepath.Base(exe) {
+		t.Errorf("module %q, want %q", module, filepath.Base(exe))
+	}
+	f, err := os.Open(exe)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	got := make([]byte, 16)
+	if _, err := f.ReadAt(got, int64(off)); err != nil {
+		t.Fatal(err)
+	}
+	if want := unsafe.Slice((*byte)(*(*unsafe.Pointer)(unsafe.Pointer(&addr))), 16); !bytes.Equal(got, want) {
+		t.Errorf("at %#x of the file: %x, in memory: %x", off, got, want)
+	}
+	if module, off := NewProcesses().InFile(os.Getpid(), 0x10); module != "" || off != 0 {
+		t.Errorf("address 0x10: %q, %#x", module, off)
 	}
 }
