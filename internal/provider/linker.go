@@ -43,6 +43,12 @@ func linkerMark(o *symbol.Object, mark string) (uint64, bool) {
 	if h, _, err := o.Section(".stapsdt.base"); err == nil {
 		base = h.Addr
 	}
+	return findMark(b, base, mark)
+}
+
+// findMark looks for a static probe, "provider\x00name\x00", among notes; base is
+// where the section .stapsdt.base lies now.
+func findMark(b []byte, base uint64, mark string) (uint64, bool) {
 	le := binary.LittleEndian
 	for len(b) >= 12 {
 		name, desc := (uint64(le.Uint32(b))+3)&^3, (uint64(le.Uint32(b[4:]))+3)&^3
