@@ -203,6 +203,7 @@ func attachUprobePerf(prog *ebpf.Program, set *uprobeSet, sites []uprobeSite) (c
 	if err != nil {
 		return nil, nil, err
 	}
+	allowFiles(2 * len(sites))
 	var cs closers
 	var refused []Refusal
 	for _, s := range sites {
