@@ -146,6 +146,7 @@ func (r *ramdisk) busybox() error {
 	}
 	r.text("/etc/passwd", "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/sh\n")
 	r.text("/etc/group", "root:x:0:\nnogroup:x:65534:\n")
+	r.text("/etc/hostname", "guest\n")
 	r.text("/etc/hosts", "127.0.0.1 localhost\n")
 	for _, d := range []string{"/dev", "/proc", "/sys", "/tmp", "/run", "/root", "/var/tmp"} {
 		r.dir(d)

@@ -30,6 +30,13 @@ var (
 // clang, or a file system with file capabilities.
 var hostOnly = []string{"TestLanguageHalfIsPure", "TestReproducible", "TestSetuid"}
 
+// packagesWanted are Debian's, as far as the host has them: what tests compile
+// with, what they compare with, and programs that they trace.
+var packagesWanted = []string{
+	"gcc", "g++", "libc6-dev", "binutils", "strace", "xz-utils",
+	"bash", "coreutils", "perl-base", "python3-minimal",
+}
+
 // packageTimeout is for the tests of one package in one guest. Emulation is
 // ten times slower than hardware; tests ask testkernel.InVM and count less far.
 const packageTimeout = 4 * time.Minute
@@ -166,7 +173,7 @@ func exists(path string) bool {
 
 func (b *built) boot(t *testing.T, k Kernel, m *matrix) {
 	g := Guest{
-		Packages: []string{"gcc", "g++", "libc6-dev", "binutils", "strace", "xz-utils"},
+		Packages: packagesWanted,
 		Kernel:   k, Init: b.init, Files: b.files, Memory: 3072,
 		Plan: plan.Plan{
 			Env:      []string{"GODTRACE_GUEST=" + k.Version, "GODTRACE_TRIGGERS=/trigger", "GODTRACE_BIN=/godtrace"},

@@ -55,6 +55,7 @@ func run() error {
 	}
 	unix.Sethostname([]byte("guest"))
 	unix.Setrlimit(unix.RLIMIT_MEMLOCK, &unix.Rlimit{Cur: unix.RLIM_INFINITY, Max: unix.RLIM_INFINITY})
+	unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 1024, Max: 524288}) // as systemd
 	os.Setenv("PATH", "/bin:/trigger")
 	os.Setenv("HOME", "/root")
 	os.Setenv("TERM", "dumb")
