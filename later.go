@@ -13,14 +13,15 @@ import (
 	"godtrace/internal/provider"
 )
 
-// Probes may come up while tracing goes on: a process loads a library that a
-// description of the program means. The dynamic linker is watched; what then
-// matches gets programs of its own, on the maps there are.
+// Probes may come up while tracing goes on: a process loads a library, or the
+// kernel a module, that a description of the program means. The dynamic linker,
+// or the list of modules, is watched; what then matches gets programs of its
+// own, on the maps there are.
 
 // laterClause is a clause whose description may match more.
 type laterClause struct {
-	user provider.User
-	pid  int
+	user provider.Grower
+	pid  int // or provider.KernelModules
 	desc probe.Desc
 	dc   *dif.Clause
 }
@@ -28,7 +29,7 @@ type laterClause struct {
 // loading is a process whose linker is watched.
 type loading struct {
 	pid    int
-	trap   *provider.Trap
+	trap   interface{ Count() uint64 }
 	seen   uint64
 	target *process.Target // to be continued: it stops at every load; nil if it does not
 }
@@ -40,8 +41,9 @@ func (s *Session) mayGrow(r *running, c *check.Clause, dc *dif.Clause) {
 	}
 	d := probe.Desc{Provider: c.Desc.Provider, Module: c.Desc.Module, Func: c.Desc.Func, Name: c.Desc.Name}
 	for _, p := range s.env.providers {
-		if u, ok := p.(provider.User); ok {
-			if pid := u.Grows(d, len(c.Probes)); pid > 0 {
+		s.configure(p)
+		if u, ok := p.(provider.Grower); ok {
+			if pid := u.Grows(d, len(c.Probes)); pid != 0 {
 				r.later = append(r.later, laterClause{u, pid, d, dc})
 			}
 		}
@@ -69,6 +71,11 @@ func (s *Session) watchLoading(r *running) error {
 		}
 		watched[l.pid] = true
 		w := &loading{pid: l.pid}
+		if l.pid == provider.KernelModules {
+			w.trap = provider.WatchModules()
+			r.loading = append(r.loading, w)
+			continue
+		}
 		for _, t := range s.targets {
 			if t.PID == l.pid && t.Created {
 				w.target = t
@@ -98,7 +105,12 @@ func (s *Session) grow() error {
 		}
 		w.seen = n
 		if err := s.growIn(w.pid); err != nil {
-			errs = append(errs, fmt.Errorf("probes in libraries that process %d loaded: %w", w.pid, err))
+			if w.pid == provider.KernelModules {
+				err = fmt.Errorf("probes in modules that were loaded: %w", err)
+			} else {
+				err = fmt.Errorf("probes in libraries that process %d loaded: %w", w.pid, err)
+			}
+			errs = append(errs, err)
 		}
 		if w.target != nil {
 			w.target.Continue()

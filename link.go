@@ -205,6 +205,7 @@ func (s *Session) configure(p provider.Provider) {
 	case *provider.Fbt:
 		p.Engine = fbtEngines[s.opts.get("fbt")]
 		p.Return = fbtReturns[s.opts.get("fbtreturn")]
+		p.Late = s.opts.flag("latemod")
 	case *provider.Profile:
 		p.CPU = int(s.opts.get("cpu"))
 	case *provider.Instr:

@@ -81,6 +81,7 @@ var optionDefs = map[string]optionDef{
 	"fbt":           {runTime, parseWord(fbtEngines...), 0},
 	"fbtreturn":     {runTime, parseWord(fbtReturns...), 0},
 	"instr":         {runTime, parseFlag, Unset},
+	"latemod":       {runTime, parseFlag, Unset},
 
 	// Rates and the look of the output.
 	"switchrate":    {anyTime, parseRate, 1e9},

@@ -30,10 +30,15 @@ type Fbt struct {
 	// Return chooses how returns are found: "" by the engine, "insn" by probes on
 	// the return instructions.
 	Return string
+	// Late has every description watched for modules that are loaded later; without
+	// it those that name a module, or match nothing yet, are.
+	Late bool
 
-	list  []*kfunc          // all, once listed
-	funcs map[string]*kfunc // by module:name
-	how   map[*probe.Probe]string
+	list    []*kfunc          // all, once listed
+	funcs   map[string]*kfunc // by module:name
+	modules map[string]uint64 // those loaded when the list was made
+	more    int               // functions numbered so far that vmlinux's BTF does not have
+	how     map[*probe.Probe]string
 }
 
 // kfunc is a function of the kernel with its two probes.
@@ -223,7 +228,7 @@ func (p *Fbt) load() error {
 	}
 	list := make([]*kfunc, 0, len(funcs))
 	seen := make(map[string]bool, len(funcs))
-	for i, fn := range funcs {
+	for _, fn := range funcs {
 		if strings.Contains(fn.Name, ".") {
 			continue
 		}
@@ -235,12 +240,13 @@ func (p *Fbt) load() error {
 			f = p.get(fn.Module, fn.Name, ids[fn.Name])
 		default:
 			f = &kfunc{module: fn.Module, name: fn.Name}
-			f.makeProbes("fbt", baseFbtMore+2*i, fbtAttr)
+			f.makeProbes("fbt", baseFbtMore+2*p.more, fbtAttr)
+			p.more++
 			f.probes[0].ArgsFn = func() []probe.Arg { return f.args(false) }
 			f.probes[1].ArgsFn = func() []probe.Arg { return f.args(true) }
 			p.funcs[key] = f
 		}
-		if fn.Addr != 0 {
+		if fn.Addr != 0 && !slices.Contains(f.addrs, fn.Addr) {
 			f.addrs = append(f.addrs, fn.Addr)
 		}
 		if !seen[key] {
@@ -249,6 +255,7 @@ func (p *Fbt) load() error {
 		}
 	}
 	p.list = list
+	p.modules = loadedModules()
 	return nil
 }
 
@@ -327,8 +334,14 @@ func (p *Fbt) Groups(enabled []*probe.Probe) ([]*Attachment, error) {
 		return nil, nil
 	}
 	engine := p.Engine
+	var inModules []*probe.Probe
 	switch engine {
 	case "", "auto":
+		// A trampoline or a multi link holds a module in the kernel, a kprobe goes
+		// with it.
+		if p.Return != "insn" {
+			enabled, inModules = splitModules(enabled)
+		}
 		engine = chooseEngine(enabled)
 		if engine == "kprobe" && len(enabled) > maxKprobes {
 			return nil, fmt.Errorf("%d kernel functions to be attached one by one: %w", len(enabled), errNoMulti)
@@ -365,6 +378,12 @@ func (p *Fbt) Groups(enabled []*probe.Probe) ([]*Attachment, error) {
 		}
 		perSide[side] = append(perSide[side], pr)
 	}
+	for side, prs := range bySide(inModules) {
+		if len(prs) > 0 {
+			out = append(out, kprobeGroup("fbt_modules", prs, side == 1))
+			p.tell(prs, [2]string{"kprobe", "kretprobe"}[side])
+		}
+	}
 	for side, prs := range perSide {
 		if len(prs) == 0 {
 			continue
@@ -388,6 +407,62 @@ func (p *Fbt) Groups(enabled []*probe.Probe) ([]*Attachment, error) {
 		out = append(out, as...)
 	}
 	return out, nil
+}
+
+// maxInModules is how many functions of modules are attached one by one, which
+// is slow, so that the modules can be unloaded meanwhile.
+const maxInModules = 500
+
+// splitModules separates the probes of modules from those of vmlinux, unless
+// they are too many to be treated differently, or ask for what kprobes lack.
+func splitModules(prs []*probe.Probe) (vmlinux, modules []*probe.Probe) {
+	for _, pr := range prs {
+		if pr.Desc.Module == symbol.Vmlinux || pr.Overrides {
+			vmlinux = append(vmlinux, pr)
+		} else {
+			modules = append(modules, pr)
+		}
+	}
+	if len(modules) > maxInModules || !haveKprobes() {
+		return prs, nil
+	}
+	return vmlinux, modules
+}
+
+func bySide(prs []*probe.Probe) (out [2][]*probe.Probe) {
+	for _, pr := range prs {
+		side := 0
+		if pr.Site.(fbtSite).ret {
+			side = 1
+		}
+		out[side] = append(out[side], pr)
+	}
+	return out
+}
+
+// Grows implements Grower.
+func (p *Fbt) Grows(d probe.Desc, matched int) int {
+	if !probe.Glob(d.Provider, "fbt") || !matchesSide(d.Name) || d.Module == symbol.Vmlinux {
+		return 0
+	}
+	if p.Late || d.Provider == "fbt" && (d.Module != "" || matched == 0) {
+		return KernelModules
+	}
+	return 0
+}
+
+// Loaded implements Grower: what was known of modules is out of date.
+func (p *Fbt) Loaded(pid int) {
+	if pid != KernelModules {
+		return
+	}
+	p.list = nil
+	now := loadedModules()
+	for key, f := range p.funcs {
+		if f.module != symbol.Vmlinux && (now[f.module] == 0 || now[f.module] != p.modules[f.module]) {
+			delete(p.funcs, key)
+		}
+	}
 }
 
 // MayOverride reports whether the action return() can be used in a probe: it is

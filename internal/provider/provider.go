@@ -62,7 +62,7 @@ const (
 	baseRawtp    = 80_000  // + number of the event
 	baseBareTP   = 150_000 // + place among the tracepoints without an event
 	baseFbt      = 200_000 // + 2 * number in vmlinux's BTF, + 1 for return
-	baseFbtMore  = 650_000 // + 2 * place among the functions that can be traced
+	baseFbtMore  = 650_000 // the other functions that can be traced, in the kernel's order
 	baseRawfbt   = 750_000 // + 2 * place among the functions of the symbol table
 	baseKinst    = 970_000
 	baseInstr    = 10_000_000

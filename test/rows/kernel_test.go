@@ -1,6 +1,7 @@
 package rows
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -9,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -438,5 +440,70 @@ func TestOwnFunctions(t *testing.T) {
 	out, stderr := tr.interrupt()
 	if match(`(?m)^ +getpid +\d+$`, out) == nil {
 		t.Errorf("the tracer saw nothing else:\n%s%s", out, stderr)
+	}
+}
+
+// A module that is loaded while tracing goes on is traced, can be unloaded
+// meanwhile, and loaded again.
+func TestModuleComesAndGoes(t *testing.T) {
+	needKprobes(t)
+	testkernel.Shows(t, "0.11")
+	if _, ok := testkernel.InVM(); !ok {
+		t.Skip("SKIP-HERE: loads and unloads a module: in the matrix only")
+	}
+	if b, err := os.ReadFile("/proc/modules"); err != nil || !strings.Contains(string(b), "dummy ") {
+		t.Skip("SKIP-FEATURE: the module dummy")
+	}
+	defer exec.Command("modprobe", "dummy").Run()
+	run(t, "/bin/rmmod", "dummy")
+	tr := begin(t, "-Z", "-n", "fbt:dummy::entry{@[probefunc]=count();}")
+	for range 2 {
+		run(t, "/bin/modprobe", "dummy")
+		// Reading the list of devices asks the driver for its counters.
+		for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+			if b, err := os.ReadFile("/proc/net/dev"); err != nil || !strings.Contains(string(b), "dummy0") {
+				t.Fatalf("no device dummy0: %v\n%s", err, b)
+			}
+			// Those of the module that has gone are marked.
+			b, err := os.ReadFile("/sys/kernel/debug/kprobes/list")
+			if err != nil || match(`(?m)^[^\n]* dummy_get_stats64\+[^\n\[]*(?:\[dummy\])?[^\n\[]*(?:\[FTRACE\]|\[OPTIMIZED\])?$`, string(b)) != nil {
+				break
+			}
+		}
+		time.Sleep(time.Second) // the kprobe is there before its program is
+		for range 10 {
+			os.ReadFile("/proc/net/dev")
+		}
+		// While a probe is being attached the kernel holds the module.
+		var out []byte
+		err := errors.New("not tried")
+		for end := time.Now().Add(10 * time.Second); err != nil && time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+			out, err = exec.Command("/bin/rmmod", "dummy").CombinedOutput()
+		}
+		if err != nil {
+			t.Fatalf("rmmod: %v: %s", err, out)
+		}
+	}
+	out, stderr := tr.interrupt()
+	n := 0
+	for _, m := range match(`(?m)^ +dummy_get_stats64 +(\d+)$`, out) {
+		k, _ := strconv.Atoi(m[1])
+		n += k
+	}
+	if n < 20 {
+		t.Errorf("dummy_get_stats64 fired %d times, was called 20 times and more\n%s%s", n, out, stderr)
+	}
+}
+
+// A probe changes the function it is on, and nothing is left of it.
+func TestSelfcheck(t *testing.T) {
+	needKprobes(t)
+	testkernel.Shows(t, "3.21")
+	if _, err := os.Stat("/proc/kcore"); err != nil {
+		t.Skip("SKIP-FEATURE: /proc/kcore")
+	}
+	out, err := exec.Command(testkernel.Godtrace(t), "selfcheck", "--text", "vfs_read").CombinedOutput()
+	if err != nil || match(`(?m)^fentry +\+0x[0-9a-f]+: .* -> `, string(out)) == nil || strings.Contains(string(out), "NOT") {
+		t.Errorf("%v\n%s", err, out)
 	}
 }
