@@ -136,9 +136,6 @@ type module struct {
 	open func() (*userFile, error)
 }
 
-// everyPid is the name of the provider for all processes.
-const everyPid = "pid*"
-
 // Probes implements Provider.
 func (p *Pid) Probes(d probe.Desc) ([]*probe.Probe, error) {
 	if d.Provider == "uprobe" {
