@@ -14,4 +14,20 @@
 //		if st == godtrace.Done { break }
 //	}
 //	err = s.Close()
+//
+// What is recorded comes out in several ways, which go together:
+//
+//   - as dtrace(1) prints it, on Session.Output, or in pieces, each with the
+//     record it is of, to Handlers.Buffered;
+//   - as values of Go types: each record to Handlers.Record, aggregations from
+//     Session.Aggregations;
+//   - in a structured form, with the option oformat (doc/structured.md).
+//
+// Drops and faults of the program go to Handlers.Drop and Handlers.Error; where
+// a handler is missing, they end tracing: nothing is lost in silence.
+//
+// Register adds providers. Options are those of -x (doc/options.md), set by
+// SetOption. Tracing needs CAP_BPF and CAP_PERFMON; Doctor says what else this
+// system lacks, Hint what to do about an error. The folder examples has whole
+// consumers.
 package godtrace
