@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The consumer runs ahead of what it traces while it empties the rings: on a
-// machine whose CPUs are all busy it would else get the share of one more
+// The consumer runs ahead of what it traces: on a machine whose CPUs are all
+// busy it would else wait for its turn and then get the share of one more
 // program, and records that are made faster than they are printed would be
 // lost. It takes what it needs and sleeps again.
 const consumerNice = -20

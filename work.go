@@ -174,6 +174,12 @@ func (s *Session) Work() (Status, error) {
 	if w.done {
 		return Done, nil
 	}
+	relax := hurry()
+	defer func() { relax() }()
+	r.consumer.Pause = func() (resume func()) {
+		relax()
+		return func() { relax = hurry() }
+	}
 	now := time.Now()
 	if w.nextSwitch.IsZero() {
 		w.nextSwitch = now.Add(s.switchRate())
@@ -219,11 +225,10 @@ func (s *Session) Work() (Status, error) {
 			return Okay, nil
 		}
 		wait := min(pollEvery, time.Until(w.nextSwitch), time.Until(w.nextAgg), time.Until(w.nextStatus))
-		if wait > 0 {
-			select {
-			case <-s.stopping:
-			case <-time.After(wait):
-			}
+		// Slept through on this very thread, which the kernel then wakes at once:
+		// the runtime's timers would first have to get hold of a CPU.
+		if ts := unix.NsecToTimespec(int64(wait)); wait > 0 {
+			_ = unix.Nanosleep(&ts, nil)
 		}
 	}
 }
@@ -313,12 +318,6 @@ func (s *Session) consume(last bool) error {
 	until := uint64(math.MaxUint64)
 	if !last {
 		until = monotonic()
-	}
-	relax := hurry()
-	defer func() { relax() }()
-	r.consumer.Pause = func() (resume func()) {
-		relax()
-		return func() { relax = hurry() }
 	}
 	r.gone.note(s)
 	r.consumer.BeginBatch()

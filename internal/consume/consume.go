@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 
 	"godtrace/internal/agg"
@@ -110,6 +111,7 @@ type Consumer struct {
 	out     *output
 	printed *View // the firing whose text is in buf
 	buf     []byte
+	view    View // of the record being printed
 	vals    []format.Value
 	parts   agg.Key
 	heading bool
@@ -186,7 +188,7 @@ func (c *Consumer) Flush() error {
 func (c *Consumer) Values(v *View, a *dif.Action) []format.Value {
 	out := make([]format.Value, len(a.Fields))
 	for i := range a.Fields {
-		out[i] = value(&a.Fields[i], v.payload, v.Probe.Desc)
+		value(&out[i], &a.Fields[i], v.payload, &v.Probe.Desc)
 	}
 	return out
 }
@@ -222,8 +224,8 @@ func (c *Consumer) Record(cpu int, rec []byte) error {
 	if settles(r) {
 		return c.settle(r, payload)
 	}
-	v := View{CPU: cpu, Time: h.Time, Probe: p.Probe, Epid: p.Epid, Rec: r}
-	return c.print(&v, int(h.Probe), payload)
+	c.view = View{CPU: cpu, Time: h.Time, Probe: p.Probe, Epid: p.Epid, Rec: r}
+	return c.print(&c.view, int(h.Probe), payload)
 }
 
 // settles says whether all that a clause does is to decide about speculations.
@@ -316,7 +318,7 @@ func (c *Consumer) print(v *View, index int, payload []byte) error {
 		}
 	}
 	c.buf = c.buf[:0]
-	d := v.Probe.Desc
+	d := &v.Probe.Desc
 	if c.Sink != nil {
 		c.Sink.Firing(v)
 		for i := range v.Rec.Actions {
@@ -351,7 +353,7 @@ func (c *Consumer) emit() error {
 
 // head begins the line: CPU, ID and name, or the indented form.
 func (c *Consumer) head(v *View, index int) {
-	d := v.Probe.Desc
+	d := &v.Probe.Desc
 	skip := 0
 	if !c.heading {
 		c.heading = true
@@ -391,7 +393,7 @@ func (c *Consumer) head(v *View, index int) {
 
 // report tells the sink of one action of a record, and does what the action
 // does to the consumer.
-func (c *Consumer) report(a *dif.Action, v *View, d probe.Desc, payload []byte) error {
+func (c *Consumer) report(a *dif.Action, v *View, d *probe.Desc, payload []byte) error {
 	defer func() { c.buf = c.buf[:0] }()
 	if a.Kind == dif.ActPrinta {
 		tables, rows, err := c.rows(a)
@@ -414,7 +416,7 @@ func (c *Consumer) report(a *dif.Action, v *View, d probe.Desc, payload []byte) 
 }
 
 // action prints one action of a record, or does at consumer time what it asks for.
-func (c *Consumer) action(a *dif.Action, v *View, d probe.Desc, payload []byte) error {
+func (c *Consumer) action(a *dif.Action, v *View, d *probe.Desc, payload []byte) error {
 	switch a.Kind {
 	case dif.ActTrace, dif.ActStack, dif.ActUStack, dif.ActJStack,
 		dif.ActSym, dif.ActFunc, dif.ActMod, dif.ActUSym, dif.ActUFunc, dif.ActUMod, dif.ActUAddr:
@@ -473,23 +475,24 @@ func (c *Consumer) action(a *dif.Action, v *View, d probe.Desc, payload []byte) 
 	return nil
 }
 
-func (c *Consumer) trace(f *dif.Field, payload []byte, d probe.Desc) []byte {
-	v := c.value(f, payload, d)
+func (c *Consumer) trace(f *dif.Field, payload []byte, d *probe.Desc) []byte {
+	var v format.Value
+	c.value(&v, f, payload, d)
 	return format.Trace(c.buf, v, &c.Format)
 }
 
-func (c *Consumer) value(f *dif.Field, payload []byte, d probe.Desc) format.Value {
-	v := value(f, payload, d)
+func (c *Consumer) value(v *format.Value, f *dif.Field, payload []byte, d *probe.Desc) {
+	value(v, f, payload, d)
 	if v.Kind == format.UStack {
 		v.PCs = c.Resolve.code(v.PID, v.PCs)
 	}
-	return v
 }
 
-func (c *Consumer) values(a *dif.Action, payload []byte, d probe.Desc) []format.Value {
-	c.vals = c.vals[:0]
+func (c *Consumer) values(a *dif.Action, payload []byte, d *probe.Desc) []format.Value {
+	n := len(a.Fields)
+	c.vals = slices.Grow(c.vals[:0], n)[:n]
 	for i := range a.Fields {
-		c.vals = append(c.vals, c.value(&a.Fields[i], payload, d))
+		c.value(&c.vals[i], &a.Fields[i], payload, d)
 	}
 	return c.vals
 }
@@ -616,13 +619,13 @@ func (c *Consumer) AddAgg(form, cpu int, key []byte, words []int64) error {
 }
 
 // text renders the format of an action to a string.
-func (c *Consumer) text(a *dif.Action, payload []byte, d probe.Desc) (string, error) {
+func (c *Consumer) text(a *dif.Action, payload []byte, d *probe.Desc) (string, error) {
 	b, err := a.Format.Append(nil, c.values(a, payload, d), &c.Format)
 	return string(b), err
 }
 
 // system runs a command in its place among the output.
-func (c *Consumer) system(a *dif.Action, payload []byte, d probe.Desc) error {
+func (c *Consumer) system(a *dif.Action, payload []byte, d *probe.Desc) error {
 	cmd, err := c.text(a, payload, d)
 	if err != nil {
 		return err
@@ -657,7 +660,7 @@ func (o *output) current() io.Writer {
 const freopenRestore = "."
 
 // freopen turns the output to a file, or back.
-func (c *Consumer) freopen(a *dif.Action, payload []byte, d probe.Desc) error {
+func (c *Consumer) freopen(a *dif.Action, payload []byte, d *probe.Desc) error {
 	name, err := c.text(a, payload, d)
 	if err != nil {
 		return err

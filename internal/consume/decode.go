@@ -8,6 +8,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"math"
+	"unsafe"
 
 	"godtrace/internal/agg"
 	"godtrace/internal/dif"
@@ -77,7 +78,7 @@ func intAt(b []byte, size int, signed bool) uint64 {
 }
 
 // probeString is the part of a probe's description that a built-in names.
-func probeString(d probe.Desc, id dif.BuiltinID) string {
+func probeString(d *probe.Desc, id dif.BuiltinID) string {
 	switch id {
 	case dif.BProbeProv:
 		return d.Provider
@@ -117,49 +118,52 @@ func cstring(b []byte) []byte {
 	return b
 }
 
-// value decodes a field of a record's payload. Its Bytes lie in the payload.
-func value(f *dif.Field, payload []byte, d probe.Desc) format.Value {
+// value decodes a field of a record's payload. Its Bytes lie in the payload or
+// in the probe's description, and must not be written to.
+func value(v *format.Value, f *dif.Field, payload []byte, d *probe.Desc) {
 	b := payload[f.Off : f.Off+f.Size]
+	*v = format.Value{Size: uint8(f.Size)}
 	switch f.Kind {
+	case dif.FInt:
+		v.Kind = format.Unsigned
+		if f.Signed {
+			v.Kind = format.Signed
+		}
+		v.Int = intAt(b, f.Size, f.Signed)
 	case dif.FString:
-		return format.Value{Kind: format.String, Bytes: cstring(b)}
+		v.Kind, v.Bytes = format.String, cstring(b)
 	case dif.FProbe:
-		return format.Value{Kind: format.String, Bytes: []byte(bounded(f, probeString(d, f.Builtin)))}
+		s := bounded(f, probeString(d, f.Builtin))
+		v.Kind, v.Bytes = format.String, unsafe.Slice(unsafe.StringData(s), len(s))
 	case dif.FBytes:
-		return format.Value{Kind: format.Bytes, Bytes: b}
+		v.Kind, v.Bytes = format.Bytes, b
 	case dif.FFloat:
-		v := format.Value{Kind: format.Float, Size: uint8(f.Size)}
+		v.Kind = format.Float
 		if f.Size == 4 {
 			v.Float = float64(math.Float32frombits(binary.LittleEndian.Uint32(b)))
 		} else {
 			v.Float = math.Float64frombits(binary.LittleEndian.Uint64(b))
 		}
-		return v
 	case dif.FStack:
-		return format.Value{Kind: format.Stack, PCs: frames(b)}
+		v.Kind, v.PCs = format.Stack, frames(b)
 	case dif.FUStack:
-		return format.Value{Kind: format.UStack, PID: int32(binary.LittleEndian.Uint64(b)), PCs: frames(b[8:])}
+		v.Kind, v.PID, v.PCs = format.UStack, int32(binary.LittleEndian.Uint64(b)), frames(b[8:])
 	case dif.FSym:
-		k := format.Sym
+		v.Kind = format.Sym
 		if f.Sym == dif.ActMod {
-			k = format.Mod
+			v.Kind = format.Mod
 		}
-		return format.Value{Kind: k, Size: 8, Int: binary.LittleEndian.Uint64(b)}
+		v.Size, v.Int = 8, binary.LittleEndian.Uint64(b)
 	case dif.FUSym:
-		k := format.USym
+		v.Kind = format.USym
 		switch f.Sym {
 		case dif.ActUMod:
-			k = format.UMod
+			v.Kind = format.UMod
 		case dif.ActUAddr:
-			k = format.UAddr
+			v.Kind = format.UAddr
 		}
-		return format.Value{Kind: k, Size: 8, PID: int32(binary.LittleEndian.Uint64(b)), Int: binary.LittleEndian.Uint64(b[8:])}
+		v.Size, v.PID, v.Int = 8, int32(binary.LittleEndian.Uint64(b)), binary.LittleEndian.Uint64(b[8:])
 	}
-	k := format.Unsigned
-	if f.Signed {
-		k = format.Signed
-	}
-	return format.Value{Kind: k, Size: uint8(f.Size), Int: intAt(b, f.Size, f.Signed)}
 }
 
 // keyPart decodes a part of an aggregation key. str resolves the numbers of

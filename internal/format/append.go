@@ -42,11 +42,11 @@ func (f *Format) AppendRow(b []byte, row agg.Row, o *Options) ([]byte, error) {
 }
 
 func (f *Format) render(b []byte, values []Value, data []agg.Datum, o *Options) ([]byte, []Value, error) {
-	take := func() (Value, error) {
+	take := func() (*Value, error) {
 		if len(values) == 0 {
-			return Value{}, ErrMismatch
+			return nil, ErrMismatch
 		}
-		v := values[0]
+		v := &values[0]
 		values = values[1:]
 		return v, nil
 	}
@@ -95,7 +95,7 @@ func (f *Format) render(b []byte, values []Value, data []agg.Datum, o *Options) 
 				data = data[1:]
 			}
 		default:
-			var v Value
+			var v *Value
 			if v, err = take(); err == nil {
 				b, err = s.value(b, p, v, o)
 			}
@@ -128,14 +128,14 @@ func (s spec) datum(b []byte, c *conversion, d agg.Datum, o *Options) ([]byte, e
 	if !d.Signed() {
 		v.Kind = Unsigned
 	}
-	return s.value(b, &piece{conv: c}, v, o)
+	return s.value(b, &piece{conv: c}, &v, o)
 }
 
-func (s spec) value(b []byte, p *piece, v Value, o *Options) ([]byte, error) {
+func (s *spec) value(b []byte, p *piece, v *Value, o *Options) ([]byte, error) {
 	// Modules have no number or offset to show, whatever the conversion.
 	switch v.Kind {
 	case Mod, UMod:
-		return s.string(b, moduleText(v, o)), nil
+		return s.string(b, moduleText(*v, o)), nil
 	}
 	isInt := v.Kind == Signed || v.Kind == Unsigned
 	isText := v.Kind == String || v.Kind == Bytes
@@ -219,7 +219,7 @@ func (s spec) value(b []byte, p *piece, v Value, o *Options) ([]byte, error) {
 		if v.Kind != Stack && v.Kind != UStack {
 			return b, ErrMismatch
 		}
-		return s.stack(b, v, p.flags, o), nil
+		return s.stack(b, *v, p.flags, o), nil
 	case date:
 		if !isInt {
 			return b, ErrMismatch
@@ -292,6 +292,9 @@ func (s spec) pad(b []byte, length int, fill func([]byte) []byte) []byte {
 }
 
 func (s spec) string(b, t []byte) []byte {
+	if s.prec == 0 && s.width <= len(t) {
+		return append(b, t...)
+	}
 	if s.prec > 0 && len(t) > s.prec {
 		t = t[:s.prec]
 	}

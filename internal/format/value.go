@@ -136,7 +136,7 @@ func Trace(b []byte, v Value, o *Options) []byte {
 				s.width++
 			}
 		}
-		b, _ = s.value(b, &piece{conv: conversions["d"]}, v, o)
+		b, _ = s.value(b, &piece{conv: conversions["d"]}, &v, o)
 		return b
 	case String:
 		if o.RawBytes {
@@ -210,7 +210,7 @@ func appendKey(b []byte, p agg.Part, packed bool, o *Options) []byte {
 		if p.Size >= 4 {
 			v.Kind = Signed
 		}
-		b, _ = s.value(b, &piece{conv: conversions["d"]}, v, o)
+		b, _ = s.value(b, &piece{conv: conversions["d"]}, &v, o)
 		return b
 	case agg.String:
 		if o.RawBytes {
