@@ -169,7 +169,6 @@ func (r *ramdisk) packages(names []string) error {
 			continue
 		}
 		done[name] = true
-		// Not installed, or a name that others provide: passed over.
 		deps, err := exec.Command("dpkg-query", "-W", "-f", "${Depends},${Pre-Depends}", name).Output()
 		if err != nil {
 			continue
@@ -180,9 +179,10 @@ func (r *ramdisk) packages(names []string) error {
 				names = append(names, d)
 			}
 		}
+		// Not installed, or a name that others provide: passed over.
 		files, err := exec.Command("dpkg", "-L", name).Output()
 		if err != nil {
-			return fmt.Errorf("dpkg -L %s: %w", name, err)
+			continue
 		}
 		for path := range strings.Lines(string(files)) {
 			path = strings.TrimSpace(path)
