@@ -207,7 +207,7 @@ func (s *Session) checkOptions() check.Options {
 		DefaultArgs: s.opts.flag("defaultargs"),
 		ArgRef:      s.opts.flag("argref"),
 		NoLibs:      s.opts.flag("nolibs"),
-		KDefs:       s.opts.flag("kdefs"),
+		KDefs:       s.opts.get("linkmode") == linkDynamic && !s.opts.flag("knodefs"),
 		ILP32:       s.ILP32,
 		Library:     s.library,
 		SetOption: func(name, value string) error {

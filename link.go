@@ -208,6 +208,8 @@ func (s *Session) configure(p provider.Provider) {
 		p.Late = s.opts.flag("latemod")
 	case *provider.Profile:
 		p.CPU = int(s.opts.get("cpu"))
+	case *provider.Cpc:
+		p.CPU = int(s.opts.get("cpu"))
 	case *provider.Instr:
 		p.Allow = s.opts.flag("instr") || s.opts.flag("destructive")
 	}

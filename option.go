@@ -81,6 +81,7 @@ var optionDefs = map[string]optionDef{
 	"fbt":           {runTime, parseWord(fbtEngines...), 0},
 	"fbtreturn":     {runTime, parseWord(fbtReturns...), 0},
 	"instr":         {runTime, parseFlag, Unset},
+	"opcode":        {runTime, parseFlag, Unset},
 	"latemod":       {runTime, parseFlag, Unset},
 
 	// Rates and the look of the output.
@@ -132,9 +133,9 @@ var optionDefs = map[string]optionDef{
 	"lazyload":     {compileTime, parseFlag, Unset},
 	"ldpath":       {compileTime, parseString, Unset},
 	"libdir":       {compileTime, parseString, Unset},
-	"linkmode":     {compileTime, parseString, Unset},
+	"linkmode":     {compileTime, parseLinkMode, linkKernel},
 	"linknommap":   {compileTime, parseFlag, Unset},
-	"linktype":     {compileTime, parseString, Unset},
+	"linktype":     {compileTime, parseWord("elf", "dof"), Unset},
 	"modpath":      {compileTime, parseString, Unset},
 	"nolibs":       {compileTime, parseFlag, Unset},
 	"oformat":      {compileTime, parseOformat, Unset},
@@ -164,6 +165,14 @@ var optionDefs = map[string]optionDef{
 var (
 	fbtEngines = []string{"auto", "fentry", "multi", "kprobe"}
 	fbtReturns = []string{"engine", "insn"}
+)
+
+// What symbols the option linkmode leaves unresolved: none of the kernel, none
+// at all, all.
+const (
+	linkKernel = iota
+	linkStatic
+	linkDynamic
 )
 
 // options holds the values of a session.
@@ -338,6 +347,7 @@ var (
 	parseEncoding  = parseWord("ascii", "utf8")
 	parseEvalTime  = parseWord("exec", "preinit", "postinit", "main") // as evalExec …
 	parsePidReturn = parseWord("sites", "address")
+	parseLinkMode  = parseWord("kernel", "static", "dynamic") // as linkKernel …
 	parseStdc      = parseWord("a", "c", "s", "t")
 	parseOformat   = parseWord("text", "json", "ndjson", "xml", "html")
 )

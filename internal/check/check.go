@@ -21,7 +21,7 @@ type Options struct {
 	NoLibs      bool     // option nolibs
 	Version     string   // option version; "" is the latest
 	AMin        string   // option amin: "name/data/class", "" is no minimum
-	KDefs       bool     // option kdefs: no kernel symbol may be left for the loader to resolve
+	KDefs       bool     // options linkmode=dynamic and kdefs: kernel symbols are not resolved, nor may they be left so
 	ILP32       bool     // -32: the program's long, and its pointers into user memory, have 4 bytes
 
 	// Library gives the text of a D library that defines a name: a variable
@@ -385,7 +385,7 @@ func outsideRegions(tag string) bool {
 	switch tag {
 	case "", "D_SYNTAX", "D_FUNC_IDENT", "D_FUNC_UNDEF", "D_FUNC_IDKIND", "D_OFFSETOF_TYPE", "D_OFFSETOF_BITFIELD",
 		"D_INT_OFLOW", "D_DIV_ZERO", "D_ACT_SPEC", "D_COMM_DREC", "D_SPEC_SPEC", "D_SPEC_COMM", "D_SPEC_DREC",
-		"D_AGG_COMM", "D_AGG_SPEC", "D_EXIT_SPEC", "D_DREC_COMM", "D_AGG_NULL", "D_AGG_SCALAR", "D_CG_EXPR", "D_CG_DYN":
+		"D_AGG_COMM", "D_AGG_SPEC", "D_EXIT_SPEC", "D_DREC_COMM", "D_AGG_NULL", "D_AGG_SCALAR", "D_CG_EXPR", "D_CG_DYN", "D_ASRELO":
 		return true
 	}
 	for _, group := range []string{"D_MACRO_", "D_DECL_", "D_LQUANT_", "D_LLQUANT_", "D_TRACE", "D_PRINT", "D_STACK_", "D_USTACK_",

@@ -180,13 +180,17 @@ func (fd fdCloser) Close() error { return unix.Close(int(fd)) }
 // attachClock opens a cpu-clock event on cpu and gives it prog. The returned
 // closer owns both the event and the link.
 func attachClock(prog *ebpf.Program, cpu int, period, cookie uint64) (io.Closer, error) {
-	attr := unix.PerfEventAttr{
+	return attachEvent(prog, cpu, unix.PerfEventAttr{
 		Type:   unix.PERF_TYPE_SOFTWARE,
 		Config: unix.PERF_COUNT_SW_CPU_CLOCK,
 		Size:   uint32(unsafe.Sizeof(unix.PerfEventAttr{})),
 		Sample: period,
 		Bits:   unix.PerfBitDisabled,
-	}
+	}, cookie)
+}
+
+// attachEvent is attachClock for any event.
+func attachEvent(prog *ebpf.Program, cpu int, attr unix.PerfEventAttr, cookie uint64) (io.Closer, error) {
 	ev, err := unix.PerfEventOpen(&attr, -1, cpu, -1, unix.PERF_FLAG_FD_CLOEXEC)
 	if err != nil {
 		return nil, os.NewSyscallError("perf_event_open", err)

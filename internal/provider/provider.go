@@ -58,6 +58,7 @@ const (
 	baseDtrace   = 1
 	baseSyscall  = 4
 	baseProfile  = 3000
+	baseCpc      = 7000
 	baseSdt      = 10_000  // + number of the event, below 65536
 	baseRawtp    = 80_000  // + number of the event
 	baseBareTP   = 150_000 // + place among the tracepoints without an event
@@ -65,6 +66,7 @@ const (
 	baseFbtMore  = 650_000 // the other functions that can be traced, in the kernel's order
 	baseRawfbt   = 750_000 // + 2 * place among the functions of the symbol table
 	baseKinst    = 970_000
+	baseCounter  = 990_000
 	baseInstr    = 10_000_000
 	baseUser     = 160_000 // probes in programs, numbered as they are made
 	baseUserMore = 50_000_000
@@ -81,7 +83,7 @@ func userID(n int) int {
 
 // All returns a fresh instance of every provider, in listing order.
 func All() []Provider {
-	return []Provider{newDtrace(), newProfile(), newSyscall(), newSdt(), newRawtp(), newFbt(), newRawfbt(), newKinst(), newInstr(), newPid()}
+	return []Provider{newDtrace(), newProfile(), newCpc(), newSyscall(), newSdt(), newRawtp(), newFbt(), newRawfbt(), newKinst(), newInstr(), newCounter(), newPid()}
 }
 
 // closers closes all of them at once: many closings wait for a grace period
