@@ -178,6 +178,10 @@ func (s *Session) Mechanism(p *ProbeInfo) string {
 	return m.Mechanism(p.probe)
 }
 
+// Opcode is the instruction of the kernel that a probe is on, as it is now; nil
+// for probes that are not on one.
+func (p *ProbeInfo) Opcode() []byte { return provider.Opcode(p.probe) }
+
 // Create starts a command, to be held until Go (-c). $target is its pid. The
 // options setenv and unsetenv change its environment.
 func (s *Session) Create(cmd string) error {

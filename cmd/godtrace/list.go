@@ -73,6 +73,11 @@ func (d *dtrace) probeReport(w *bufio.Writer, p *godtrace.ProbeInfo, desc [3]str
 	if m := d.s.Mechanism(p); m != "" {
 		fmt.Fprintf(w, "\n\tmechanism: %s\n", m)
 	}
+	if d.flag("opcode") {
+		if b := p.Opcode(); b != nil {
+			fmt.Fprintf(w, "\n\topcode: % x\n", b)
+		}
+	}
 	fmt.Fprint(w, "\n")
 }
 

@@ -233,15 +233,22 @@ func (p *Instr) Groups(enabled []*probe.Probe) ([]*Attachment, error) {
 	if len(enabled) > probe.KeyMask {
 		return nil, fmt.Errorf("%d instructions to be probed: the most is %d", len(enabled), probe.KeyMask)
 	}
-	a := &Attachment{Group: &probe.Group{Kind: probe.KindInstr, Name: "instr", Probes: enabled}}
+	return instructionGroup("instr", enabled)
+}
+
+// instructionGroup attaches probes on instructions, one program for all.
+func instructionGroup(name string, enabled []*probe.Probe) ([]*Attachment, error) {
+	if len(enabled) == 0 {
+		return nil, nil
+	}
+	a := &Attachment{Group: &probe.Group{Kind: probe.KindInstr, Name: name, Probes: enabled}}
 	var ts []target
 	for i, pr := range enabled {
-		f := pr.Site.(*instrSite)
-		addr, err := strconv.ParseUint(pr.Desc.Name, 0, 64)
+		addr, err := instructionAddr(pr)
 		if err != nil {
 			return nil, err
 		}
-		code, err := KernelText(addr, min(insn.MaxLen, f.size-int(addr-f.addr)))
+		code, err := KernelText(addr, insn.MaxLen)
 		if err != nil {
 			return nil, err
 		}
@@ -250,8 +257,49 @@ func (p *Instr) Groups(enabled []*probe.Probe) ([]*Attachment, error) {
 			return nil, fmt.Errorf("%s: the instruction is not there any more: %w", pr.Desc, err)
 		}
 		a.Group.Keys = append(a.Group.Keys, uint64(i))
-		ts = append(ts, target{pr, f.name, addr, instrCookie(i, insn.At{Insn: in, Addr: addr})})
+		ts = append(ts, target{pr, pr.Desc.Func, addr, instrCookie(i, insn.At{Insn: in, Addr: addr})})
 	}
 	a.Attach = func(prog *ebpf.Program) (io.Closer, error) { return a.kprobes(prog, ts, false) }
 	return []*Attachment{a}, nil
+}
+
+// instructionAddr is where a probe of the providers instr, kinst and counter is.
+func instructionAddr(pr *probe.Probe) (uint64, error) {
+	if at, ok := pr.Site.(instPlace); ok {
+		return at.addr, nil
+	}
+	return strconv.ParseUint(pr.Desc.Name, 0, 64)
+}
+
+// Opcode is the beginning of the instruction that a probe in the kernel is on:
+// for the entry of a function its first one. It is nil for other probes.
+func Opcode(pr *probe.Probe) []byte {
+	var addr uint64
+	switch site := pr.Site.(type) {
+	case fbtSite:
+		if site.ret {
+			return nil
+		}
+		fs, err := kernelFuncs(site.fn.module, site.fn.name)
+		if err != nil || len(fs) == 0 {
+			return nil
+		}
+		addr = fs[0].addr
+	case instPlace, *instrSite:
+		var err error
+		if addr, err = instructionAddr(pr); err != nil {
+			return nil
+		}
+	default:
+		return nil
+	}
+	code, err := KernelText(addr, insn.MaxLen)
+	if err != nil {
+		return nil
+	}
+	in, err := insn.Decode(code)
+	if err != nil {
+		return nil
+	}
+	return code[:in.Len]
 }

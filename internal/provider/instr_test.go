@@ -2,6 +2,7 @@ package provider
 
 import (
 	"debug/elf"
+	"encoding/binary"
 	"os"
 	"runtime"
 	"slices"
@@ -165,6 +166,42 @@ func TestInstrScale(t *testing.T) {
 		t.Errorf("%d probes in %d MB; a kernel has more than 300000, and they are to take less than 300 MB", len(ps), mb)
 	}
 	runtime.KeepAlive(ps)
+}
+
+// Three places count in the variable at 0xffffffff82000000, which is 0x1000000
+// from the code; the bytes are objdump's.
+func TestCounting(t *testing.T) {
+	testkernel.Shows(t, "1.11")
+	const addr, counter = 0xffffffff81000000, 0xffffffff82000000
+	var code []byte
+	var want []int
+	put := func(counts bool, b ...byte) {
+		if counts {
+			want = append(want, len(code))
+		}
+		code = append(code, b...)
+	}
+	rel := func(n int) (b []byte) { // displacement of an instruction that ends n bytes further
+		return binary.LittleEndian.AppendUint32(nil, uint32(counter-addr-uint64(len(code)+n)))
+	}
+	put(true, append([]byte{0xff, 0x05}, rel(6)...)...)                  // incl counter(%rip)
+	put(false, append([]byte{0x8b, 0x05}, rel(6)...)...)                 // mov counter(%rip),%eax
+	put(true, append([]byte{0xf0, 0x48, 0xff, 0x05}, rel(8)...)...)      // lock incq counter(%rip)
+	put(false, append([]byte{0x03, 0x05}, rel(6)...)...)                 // add counter(%rip),%eax
+	put(false, 0xff, 0x05, 0, 0, 0, 0)                                   // incl (%rip): another place
+	put(true, append(append([]byte{0x48, 0x83, 0x05}, rel(8)...), 1)...) // addq $1,counter(%rip)
+	put(false, 0xff, 0x00)                                               // incl (%rax)
+	put(false, append([]byte{0xff, 0x15}, rel(6)...)...)                 // call *counter(%rip)
+	var got []int
+	for _, a := range countSites(code, addr, counter, counter+8) {
+		got = append(got, a.Off)
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("counting at %v, want %v", got, want)
+	}
+	if got := countSites(code, addr, counter+8, counter+16); got != nil {
+		t.Errorf("counting in another variable: %v", got)
+	}
 }
 
 // BenchmarkInstrList lists the text of the test program in pieces as large as

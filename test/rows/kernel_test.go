@@ -507,3 +507,55 @@ func TestSelfcheck(t *testing.T) {
 		t.Errorf("%v\n%s", err, out)
 	}
 }
+
+// The places that count a variable fire as often as it counts.
+func TestCounter(t *testing.T) {
+	needKprobes(t)
+	testkernel.Shows(t, "1.11")
+	forks := func() int {
+		b, err := os.ReadFile("/proc/stat")
+		if err != nil {
+			t.Fatal(err)
+		}
+		n, _ := strconv.Atoi(match(`(?m)^processes (\d+)$`, string(b))[0][1])
+		return n
+	}
+	prog := binaryFile(t, "idle")
+	tr := begin(t, "-q", "-n", "counter::total_forks:{@=count();}")
+	first := forks()
+	for range 20 {
+		run(t, prog)
+	}
+	least := forks() - first
+	out, stderr := tr.interrupt()
+	most := forks() - first
+	lost(t, stderr)
+	m := match(`(?m)^ +(\d+)$`, out)
+	if len(m) != 1 {
+		t.Fatalf("no count in %q", out)
+	}
+	if n, _ := strconv.Atoi(m[0][1]); n < least || n > most || least < 20 {
+		t.Errorf("total_forks counted %d times, by /proc/stat %d to %d", n, least, most)
+	}
+}
+
+// The bytes at a probe are those of the function.
+func TestOpcode(t *testing.T) {
+	needKprobes(t)
+	testkernel.Shows(t, "1.28")
+	out, _ := trace(t, "-x", "opcode", "-lvn", "kinst:vmlinux:vfs_read:0x0")
+	m := match(`(?m)^\topcode: ([0-9a-f ]+)$`, out)
+	if len(m) != 1 {
+		t.Fatalf("no opcode in\n%s", out)
+	}
+	// endbr64 where the kernel is built for indirect branch tracking, what boot
+	// makes of it where nothing calls the function by a pointer, or the function
+	// tracer's place.
+	if !slices.Contains([]string{"f3 0f 1e fa", "66 0f 1f 00", "0f 1f 44 00 00"}, m[0][1]) {
+		t.Errorf("the first instruction of vfs_read is %s", m[0][1])
+	}
+	other, _ := trace(t, "-x", "opcode", "-lvn", "fbt:vmlinux:vfs_read:entry")
+	if n := match(`(?m)^\topcode: ([0-9a-f ]+)$`, other); len(n) != 1 || n[0][1] != m[0][1] {
+		t.Errorf("fbt: %v, kinst: %s", n, m[0][1])
+	}
+}
