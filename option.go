@@ -214,6 +214,9 @@ func (o *options) set(name, value string, stage when) error {
 	if name == "version" && v > dVersion {
 		return &OptionError{name, value, "Operation not supported"}
 	}
+	if name == "kdefs" {
+		o.val["knodefs"] = Unset // the last of the two counts
+	}
 	o.val[name] = v
 	o.str[name] = append(o.str[name], value)
 	return nil

@@ -147,10 +147,6 @@ func (d *dtrace) run(arg0 string) (int, error) {
 	switch d.mode {
 	case modeVers:
 		return d.version(), nil
-	case modeLink:
-		return 0, fatalf("-G: making ELF objects is not yet supported")
-	case modeHeader:
-		return 0, fatalf("-h: making header files is not yet supported")
 	}
 	s, err := godtrace.Open()
 	if err != nil {
@@ -170,6 +166,12 @@ func (d *dtrace) run(arg0 string) (int, error) {
 		if err := d.compile(r); err != nil {
 			return 0, err
 		}
+	}
+	switch d.mode {
+	case modeLink:
+		return 0, fatalf("-G: making ELF objects is not yet supported")
+	case modeHeader:
+		return 0, fatalf("-h: making header files is not yet supported")
 	}
 	if d.ofile != "" {
 		f, err := os.OpenFile(d.ofile, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o666)
