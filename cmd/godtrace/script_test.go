@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 // The condition root wants the right to load programs; lines of it are skipped
 // without, whole scripts begin with [!root] skip.
 func TestScripts(t *testing.T) {
-	testscript.Run(t, testscript.Params{
+	testscript.RunT(quiet{t}, testscript.Params{
 		Dir:                 filepath.Join("testdata", "script"),
 		RequireExplicitExec: true,
 		Condition: func(cond string) (bool, error) {
@@ -32,6 +32,16 @@ func TestScripts(t *testing.T) {
 			"count": count,
 		},
 	})
+}
+
+// quiet keeps the output of scripts that pass to itself: lists of probes are
+// long.
+type quiet struct{ *testing.T }
+
+func (t quiet) Verbose() bool { return false }
+
+func (t quiet) Run(name string, f func(testscript.T)) {
+	t.T.Run(name, func(t *testing.T) { f(quiet{t}) })
 }
 
 // mayTrace says whether this process has the rights that tracing needs.
