@@ -1,6 +1,7 @@
 package godtrace
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"godtrace/internal/dif"
 	"godtrace/internal/probe"
 	"godtrace/internal/syntax"
+	"godtrace/internal/types"
 )
 
 // ProbeSpec says how the probe description at the start of a program given as
@@ -144,6 +146,9 @@ func (s *Session) Compile(src string, o CompileOptions) (*Program, error) {
 	if err := s.checkTuples(comp.Object()); err != nil {
 		return nil, err
 	}
+	if err := s.dumpTypes(); err != nil {
+		return nil, err
+	}
 	return p, nil
 }
 
@@ -163,6 +168,26 @@ func (s *Session) checkTuples(obj *dif.Object) error {
 	}
 	if int64(widest) > most {
 		return errors.New("Insufficient tuple registers to generate code")
+	}
+	return nil
+}
+
+// dumpTypes writes types known so far to the files of the options ctypes and
+// dtypes, in CTF.
+func (s *Session) dumpTypes() error {
+	ctypes, dtypes := s.check.Scopes()
+	for option, scope := range map[string]*types.Scope{"ctypes": ctypes, "dtypes": dtypes} {
+		name := s.OptionString(option)
+		if name == "" {
+			continue
+		}
+		var b bytes.Buffer
+		if err := scope.WriteCTF(&b); err != nil {
+			return err
+		}
+		if err := os.WriteFile(name, b.Bytes(), 0o666); err != nil {
+			return fmt.Errorf("option %s: %w", option, err)
+		}
 	}
 	return nil
 }

@@ -1,5 +1,7 @@
 package check
 
+import "godtrace/internal/types"
+
 // SetOptions changes the options for the programs that follow. Types,
 // variables and everything else defined so far stays.
 func (c *Checker) SetOptions(o Options) {
@@ -11,6 +13,10 @@ func (c *Checker) SetOptions(o Options) {
 		c.amin = a
 	}
 }
+
+// Scopes are the types that C has by itself or by include files, and those
+// that D has or programs have declared.
+func (c *Checker) Scopes() (ctypes, dtypes *types.Scope) { return c.cTypes, c.dTypes }
 
 // LeastAttr is the least stability among those given, part by part. A part
 // that is not a word of the stability report counts as the least of all.
