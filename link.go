@@ -1,7 +1,6 @@
 package godtrace
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -326,10 +325,3 @@ func (r *running) missed() (n uint64) {
 }
 
 func (r *running) close() error { return r.detach() }
-
-// sortedProbes are the enabled probes by ID.
-func (r *running) sortedProbes() []*bpf.Enabled {
-	return slices.SortedFunc(slices.Values(r.enabled), func(a, b *bpf.Enabled) int {
-		return cmp.Compare(a.Probe.ID, b.Probe.ID)
-	})
-}
