@@ -161,6 +161,11 @@ var unwanted = regexp.MustCompile(`^/(usr/share|etc|var)/|/gconv/|/lto1$|/plugin
 // packages puts installed Debian packages of the host in, with all they depend
 // on: the tools that tests compile and compare with.
 func (r *ramdisk) packages(names []string) error {
+	if cache := "/etc/ld.so.cache"; len(names) > 0 {
+		if _, err := os.Stat(cache); err == nil {
+			r.add(cache, cache) // where libraries are is looked up, not searched
+		}
+	}
 	done := make(map[string]bool)
 	for len(names) > 0 {
 		name := names[0]

@@ -27,8 +27,11 @@ var (
 )
 
 // hostOnly are tests that look at the source tree and need the go command or
-// clang, or a file system with file capabilities.
-var hostOnly = []string{"TestLanguageHalfIsPure", "TestReproducible", "TestSetuid", "TestOptionsPage"}
+// clang, a file system with file capabilities, gdb, speed, a program by hand.
+var hostOnly = []string{
+	"TestLanguageHalfIsPure", "TestReproducible", "TestSetuid", "TestOptionsPage",
+	"TestUnwindAgainstGDB", "TestDamaged", "TestFile",
+}
 
 // packagesWanted are Debian's, as far as the host has them: what tests compile
 // with, what they compare with, and programs that they trace.
