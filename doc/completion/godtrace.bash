@@ -56,9 +56,11 @@ _godtrace() {
 	-x)
 		COMPREPLY=($(compgen -W 'aggpack aggrate= agghist aggsize= aggsortkey aggsortkeypos= aggsortpos=
 			aggsortrev aggzoom bufpolicy=fill bufpolicy=ring bufpolicy=switch bufsize= cpu= debug
-			defaultargs destructive disasm= droptags dynvarsize= errexit errtags evaltime= flowindent
-			nspec= oformat=html oformat=json oformat=ndjson oformat=xml quiet rawbytes specsize=
-			stackframes= stackindent= statusrate= strsize= switchrate= ustackframes= zdefs' -- "$cur"))
+			defaultargs destructive disasm= droptags dynvarsize= encoding=ascii encoding=utf8 errexit errtags evaltime= fbt=
+			flowindent followfork instr latemod libdir= maxprobes= noresolve nspec= oformat=html oformat=json oformat=ndjson oformat=xml policyfile=
+			printsize= quiet rawbytes setenv= specsize=
+			stackframes= stackindent= stats statusrate= strsize= switchrate= unsetenv=
+			ustackframes= version= zdefs' -- "$cur"))
 		[[ ${COMPREPLY[0]} == *= ]] && compopt -o nospace 2>/dev/null
 		return ;;
 	help|--help)
