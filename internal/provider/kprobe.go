@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -358,6 +359,10 @@ func multiGroup(name string, prs []*probe.Probe, ret bool) *Attachment {
 	a.Attach = func(prog *ebpf.Program) (io.Closer, error) {
 		var byName, byAddr []target
 		for _, t := range targets(prs) {
+			if len(prs) >= bulk && slices.Contains(everyFiring, t.name) {
+				a.Refused = append(a.Refused, Refusal{t.pr, fmt.Errorf("%s: left out of so many: every firing runs it", t.pr.Desc)})
+				continue
+			}
 			if t.addr != 0 {
 				byAddr = append(byAddr, t)
 			} else {
@@ -404,6 +409,17 @@ func toEntries(ts []target) error {
 	}
 	return nil
 }
+
+// everyFiring are functions that the kernel itself runs in each firing of a
+// multi link, the second group for its cookie. A firing within a firing is
+// skipped and counted, but costs as much as one that is not; so from bulk
+// functions on they are left out.
+var everyFiring = []string{
+	"__rcu_read_lock", "__rcu_read_unlock", "migrate_disable", "migrate_enable",
+	"bsearch", "bpf_kprobe_multi_cookie_cmp", "bpf_get_attach_cookie_kprobe_multi",
+}
+
+const bulk = 1000
 
 // maxRefused bounds the search for refused functions: halving costs some ten
 // attempts for each.
