@@ -590,13 +590,29 @@ func TestIndirect(t *testing.T) {
 	testkernel.RequireRoot(t)
 	prog := compile(t, source(t, "strings.c", `
 		#include <string.h>
+		#include <unistd.h>
 		int main(int c, char **v) {
 			char a[333], b[333];
+			int wait = c > 1;
 			memset(b, 1, 333);
 			for (int i = 0; i < 11; i++) c += strlen(v[0]);
 			for (int i = 0; i < 13; i++) memcpy(a, b, 333);
 			for (int i = 0; i < 17; i++) c += strchr(v[0], 'x') != 0;
+			if (wait) { write(1, "", 1); pause(); }
 			return 0; }`), "-O0", "-fno-builtin")
+	// A process in which the choice has been made.
+	other := exec.Command(prog, "wait")
+	ready, err := other.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := other.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { other.Process.Kill(); other.Wait() }()
+	if _, err := ready.Read(make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
 	for _, from := range []string{"pid$target:libc.so.6", "pid*:libc.so.6", "uprobe:/lib/x86_64-linux-gnu/libc.so.6"} {
 		d := strings.ReplaceAll(`LIB:strlen:entry,LIB:strchr:entry/pid==$target/{@[probefunc]=count()} LIB:memcpy:entry/pid==$target && arg2==333/{@[probefunc]=count()}
 			LIB:strlen:return,LIB:strchr:return/pid==$target/{@r[probefunc]=count()}
