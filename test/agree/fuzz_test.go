@@ -46,7 +46,7 @@ func TestRandomPrograms(t *testing.T) {
 	total, seed := fromEnv(fuzzEnv, usual), fromEnv(seedEnv, 0)
 	_, vm := testkernel.InVM()
 	if vm {
-		total = min(total, 60)
+		total = min(total, 20)
 	}
 	start, bad := time.Now(), 0
 	for n := seed; n < seed+total; n += perLoad {

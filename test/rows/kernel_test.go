@@ -333,7 +333,11 @@ func TestTogether(t *testing.T) {
 func TestFbtRounds(t *testing.T) {
 	needKprobes(t)
 	testkernel.Shows(t, "0.18", "1.12")
-	for range 20 {
+	rounds := 20
+	if _, vm := testkernel.InVM(); vm {
+		rounds = 5
+	}
+	for range rounds {
 		prog := reader(t, "reader", 100)
 		out := whole(t, func() (string, string) {
 			return trace(t, "-q", "-n", `fbt::vfs_read:entry/pid==$target/{@a=count();} syscall::read:entry/pid==$target/{@b=count();} END{printa("%@d %@d\n",@a,@b);}`, "-c", prog)
