@@ -42,7 +42,7 @@ const traceTypedef = "btf_trace_"
 
 // Probes implements Provider.
 func (p *Rawtp) Probes(d probe.Desc) ([]*probe.Probe, error) {
-	if !probe.Glob(d.Provider, "rawtp") || !probe.Glob(d.Func, "") || !plainName(d.Name) {
+	if !probe.Glob(d.Provider, "rawtp") || !mayBeTracepoint(d) {
 		return nil, nil
 	}
 	var out []*probe.Probe

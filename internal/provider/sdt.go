@@ -45,7 +45,7 @@ func (*Sdt) Name() string { return "sdt" }
 // Probes implements Provider. A system without tracefs, or that keeps it from
 // us, has none; that is an error only for those who ask for sdt by name.
 func (p *Sdt) Probes(d probe.Desc) ([]*probe.Probe, error) {
-	if !probe.Glob(d.Provider, "sdt") || !probe.Glob(d.Func, "") || !plainName(d.Name) {
+	if !probe.Glob(d.Provider, "sdt") || !mayBeTracepoint(d) {
 		return nil, nil
 	}
 	evs, err := events(d.Module, d.Name)

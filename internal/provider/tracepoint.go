@@ -76,8 +76,14 @@ func events(group, name string) ([]event, error) {
 	return out, nil
 }
 
-// plainName reports whether a tracepoint could have the name: they are C
-// identifiers, so that descriptions such as tick-1s need no look-up.
+// mayBeTracepoint reports whether a description can mean a tracepoint, so that
+// others cost no look-up: tracepoints have no function, their names are C
+// identifiers, and none is called as a probe of the provider dtrace.
+func mayBeTracepoint(d probe.Desc) bool {
+	return probe.Glob(d.Func, "") && plainName(d.Name) &&
+		!(d.Provider == "" && (d.Name == "BEGIN" || d.Name == "END" || d.Name == "ERROR"))
+}
+
 func plainName(pat string) bool {
 	for i := 0; i < len(pat); i++ {
 		switch c := pat[i]; {
