@@ -89,15 +89,19 @@ func TestSdtQuickNo(t *testing.T) {
 		{Name: "BEGIN"}, {Name: "tick-1s"}, {Func: "read", Name: "entry"}, {Provider: "syscall"},
 		{Provider: "profile", Name: "tick-1s"}, {Name: "END"},
 	}
-	start := time.Now()
-	for _, d := range descs {
-		for _, p := range []Provider{sdt, raw} {
-			if ps, err := p.Probes(d); err != nil || len(ps) != 0 {
-				t.Errorf("%s: %v: %v, %v", p.Name(), d, ps, err)
+	took := time.Hour
+	for range 5 { // the least of them: other programs run as well
+		start := time.Now()
+		for _, d := range descs {
+			for _, p := range []Provider{sdt, raw} {
+				if ps, err := p.Probes(d); err != nil || len(ps) != 0 {
+					t.Errorf("%s: %v: %v, %v", p.Name(), d, ps, err)
+				}
 			}
 		}
+		took = min(took, time.Since(start))
 	}
-	if took := time.Since(start); took > 50*time.Millisecond {
+	if took > 50*time.Millisecond {
 		t.Errorf("%d descriptions took %v", len(descs), took)
 	} else {
 		t.Logf("%d descriptions took %v", len(descs), took)
