@@ -231,10 +231,7 @@ func TestAllFunctions(t *testing.T) {
 	}
 	before := taint(t)
 	tr := begin(t, "-n", `fbt:::entry{@=count();} END{printf("the end\n");}`)
-	prog := reader(t, "reader", 200)
-	for range 3 {
-		run(t, prog)
-	}
+	run(t, reader(t, "reader", 200))
 	out, stderr := tr.interrupt()
 	m := match(`(?m)^dtrace: description 'fbt:::entry' matched (\d+) probes$`, stderr)
 	if len(m) != 1 || len(m[0][1]) < 5 {
@@ -378,9 +375,9 @@ func TestTracepointArguments(t *testing.T) {
 func TestMissedReturns(t *testing.T) {
 	needKprobes(t)
 	testkernel.Shows(t, "4.13")
-	// struct timespec: 2 s.
-	prog := binaryFile(t, "sleeper", call{unix.SYS_NANOSLEEP, "\x02" + strings.Repeat("\x00", 15), 0})
-	const n = 60
+	// struct timespec: 1 s.
+	prog := binaryFile(t, "sleeper", call{unix.SYS_NANOSLEEP, "\x01" + strings.Repeat("\x00", 15), 0})
+	const n = 40
 	for _, engine := range []string{"fentry", "multi", "kprobe"} {
 		if engine == "multi" && missing(t, "-x", "fbt=multi", "-n", "fbt::vfs_read:entry{}") {
 			continue
