@@ -103,3 +103,38 @@ func TestUnpackVmlinuxRefuses(t *testing.T) {
 		}
 	}
 }
+
+// What was not run is taken over from the committed table, and nothing else.
+func TestMatrixKeeps(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "matrix.md")
+	fresh := func() *matrix {
+		return &matrix{cells: make(map[string]map[string]cell), rows: make(map[string]string), release: make(map[string]string)}
+	}
+	m := fresh()
+	m.read(path)
+	for _, k := range Kernels {
+		m.release[k.Version] = k.Version + ".0"
+		m.add(k, "p", map[string]*verdict{"TestA": {action: "pass", rows: "1.1"}, "TestB": {action: "fail"}})
+	}
+	first := m.String()
+	if err := os.WriteFile(path, []byte(first), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	m = fresh()
+	m.read(path)
+	m.keep()
+	if got := m.String(); got != first {
+		t.Errorf("nothing run:\n%s\nwant\n%s", got, first)
+	}
+	m = fresh()
+	m.read(path)
+	m.release["6.1"] = "6.1.1"
+	m.add(Kernels[0], "p", map[string]*verdict{"TestB": {action: "pass"}})
+	m.keep()
+	want := strings.Replace(first, "| p | TestA | 1.1 | pass |", "| p | TestA | 1.1 | – |", 1)
+	want = strings.Replace(want, "| p | TestB |  | fail |", "| p | TestB |  | pass |", 1)
+	want = strings.Replace(want, "6.1.0", "6.1.1", 1)
+	if got := m.String(); got != want {
+		t.Errorf("one kernel run:\n%s\nwant\n%s", got, want)
+	}
+}

@@ -21,7 +21,7 @@ import (
 )
 
 var (
-	update   = flag.Bool("update", false, "rewrite doc/matrix.md; lower the numbers in skips.txt")
+	update   = flag.Bool("update", false, "rewrite doc/matrix.md (with -packages: those of its rows), lower the numbers in skips.txt")
 	packages = flag.String("packages", "", "only packages whose path contains one of these, by commas")
 	verbose  = flag.Bool("guest", false, "print what the guests print")
 )
@@ -333,7 +333,12 @@ type matrix struct {
 	rows      map[string]string            // "package | test" → the behaviours it shows
 	release   map[string]string
 	skips     map[string]int
+
+	rowsWere, releaseWas map[string]string // as committed
 }
+
+// none is the cell of a test that a kernel did not run.
+const none = "–"
 
 type cell struct {
 	text    string
@@ -380,20 +385,55 @@ func (m *matrix) add(k Kernel, pkg string, tests map[string]*verdict) {
 
 func (m *matrix) read(path string) {
 	m.committed = make(map[string]map[string]string)
+	m.rowsWere, m.releaseWas = make(map[string]string), make(map[string]string)
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return
 	}
 	for line := range strings.Lines(string(text)) {
 		f := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
-		if len(f) != 3+len(Kernels) {
+		if len(f) != 3+len(Kernels) || strings.HasPrefix(f[0], "---") || strings.TrimSpace(f[0]) == "package" {
 			continue
 		}
 		cells := make(map[string]string)
 		for i, k := range Kernels {
 			cells[k.Version] = strings.TrimSpace(f[3+i])
 		}
-		m.committed[strings.TrimSpace(f[0])+" | "+strings.TrimSpace(f[1])] = cells
+		key := strings.TrimSpace(f[0]) + " | " + strings.TrimSpace(f[1])
+		m.committed[key] = cells
+		m.rowsWere[key] = strings.TrimSpace(f[2])
+	}
+	if _, list, ok := strings.Cut(string(text), "\nKernels: "); ok {
+		for i, r := range strings.Split(strings.TrimSuffix(strings.TrimSpace(list), "."), ", ") {
+			if i < len(Kernels) {
+				m.releaseWas[Kernels[i].Version] = r
+			}
+		}
+	}
+}
+
+// keep takes over from the committed table what was not run this time: other
+// packages, other kernels.
+func (m *matrix) keep() {
+	for key, was := range m.committed {
+		pkg, _, _ := strings.Cut(key, " | ")
+		for _, k := range Kernels {
+			if m.release[k.Version] != "" && wanted(pkg) || was[k.Version] == none {
+				continue
+			}
+			if m.cells[key] == nil {
+				m.cells[key] = make(map[string]cell)
+			}
+			m.cells[key][k.Version] = cell{text: was[k.Version]}
+			if m.rows[key] == "" {
+				m.rows[key] = m.rowsWere[key]
+			}
+		}
+	}
+	for v, r := range m.releaseWas {
+		if m.release[v] == "" {
+			m.release[v] = r
+		}
 	}
 }
 
@@ -449,9 +489,11 @@ func (m *matrix) countSkips(t *testing.T, k Kernel, n int) {
 
 // finish compares the table with the committed one, or rewrites it.
 func (m *matrix) finish(t *testing.T, root string) {
-	if *packages != "" || len(m.release) != len(Kernels) {
-		return // not the whole of it
+	whole := *packages == "" && len(m.release) == len(Kernels)
+	if !whole && !*update {
+		return
 	}
+	m.keep()
 	text := m.String()
 	path := filepath.Join(root, "doc/matrix.md")
 	if !*update {
@@ -462,6 +504,9 @@ func (m *matrix) finish(t *testing.T, root string) {
 	}
 	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 		t.Error(err)
+	}
+	if !whole {
+		return
 	}
 	allowed, err := readSkips()
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -502,7 +547,7 @@ func (m *matrix) String() string {
 		for _, k := range Kernels {
 			c, ok := m.cells[key][k.Version]
 			if !ok {
-				c.text = "–"
+				c.text = none
 			}
 			fmt.Fprintf(&b, " %s |", c.text)
 		}
