@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,41 +17,6 @@ import (
 
 	"golang.org/x/sys/unix"
 )
-
-// stubName is argv[0] of a created process until its exec.
-const stubName = "godtrace: waiting to exec"
-
-// The stub's descriptors: the gate it waits on, and where it reports a failed exec.
-const (
-	gateFD   = 3
-	reportFD = 4
-)
-
-// A created process is this very binary, which turns itself into the target.
-// That happens in init, before anything else of the program runs. The thread
-// must be the main one: probes filtered by pid were seen not to fire when
-// another thread did the exec.
-func init() {
-	if len(os.Args) < 3 || os.Args[0] != stubName {
-		return
-	}
-	runtime.LockOSThread()
-	var b [1]byte
-	n, err := syscall.Read(gateFD, b[:])
-	for err == syscall.EINTR {
-		n, err = syscall.Read(gateFD, b[:])
-	}
-	if n != 1 {
-		os.Exit(127) // the tracer went away
-	}
-	syscall.CloseOnExec(gateFD)
-	syscall.CloseOnExec(reportFD)
-	err = syscall.Exec(os.Args[1], os.Args[2:], os.Environ())
-	var errno syscall.Errno
-	errors.As(err, &errno)
-	syscall.Write(reportFD, []byte{byte(errno)})
-	os.Exit(127)
-}
 
 // Target is a process of interest to the session.
 type Target struct {
@@ -107,11 +71,9 @@ func Create(cmd string, env ...string) (*Target, error) {
 		return nil, err
 	}
 	defer repW.Close()
-	self, err := os.Executable()
-	if err != nil {
-		self = "/proc/self/exe"
-	}
-	p, err := os.StartProcess(self, append([]string{stubName, path}, argv...), &os.ProcAttr{
+	stub, release := stubFile()
+	defer release()
+	p, err := os.StartProcess(stub, append([]string{stubName, path}, argv...), &os.ProcAttr{
 		Env:   environ(env),
 		Files: []*os.File{os.Stdin, os.Stdout, os.Stderr, gateR, repW},
 		// Should we die while it is stopped, it runs on.
@@ -128,6 +90,7 @@ func Create(cmd string, env ...string) (*Target, error) {
 		t.Kill()
 		return nil, fmt.Errorf("pidfd of %d: %w", p.Pid, err)
 	}
+	awaitRead(p.Pid)
 	return t, nil
 }
 

@@ -1,0 +1,93 @@
+package process
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A created process is a stub at first, which waits on a pipe and then turns
+// itself into the target. Whatever the stub calls once probes are armed would
+// be seen as the target's own, so it has to be silent: it sleeps in one read,
+// and its next call is execve.
+
+// stubName is argv[0] of a created process until its exec.
+const stubName = "godtrace: waiting to exec"
+
+// The stub's descriptors: the gate it waits on, and where it reports a failed exec.
+const (
+	gateFD   = 3
+	reportFD = 4
+)
+
+// stubFile is the path of the stub's program, valid until release is called.
+// Where there is none for this processor, or executable memory files are
+// forbidden (vm.memfd_noexec=2), this very binary takes its place; then calls
+// of its language's runtime may be seen before the exec.
+func stubFile() (path string, release func()) {
+	self, err := os.Executable()
+	if err != nil {
+		self = "/proc/self/exe"
+	}
+	if len(stubProgram) == 0 {
+		return self, func() {}
+	}
+	fd, err := unix.MemfdCreate("godtrace", unix.MFD_CLOEXEC|unix.MFD_EXEC)
+	if err == unix.EINVAL { // before 6.3 all of them were executable
+		fd, err = unix.MemfdCreate("godtrace", unix.MFD_CLOEXEC)
+	}
+	if err != nil {
+		return self, func() {}
+	}
+	if n, err := unix.Write(fd, stubProgram); err != nil || n != len(stubProgram) {
+		unix.Close(fd)
+		return self, func() {}
+	}
+	return fmt.Sprintf("/proc/self/fd/%d", fd), func() { unix.Close(fd) }
+}
+
+// awaitRead returns once process pid sleeps in the read of its gate, or has
+// ended. /proc/PID/syscall (proc(5)) shows the number of the call and its
+// arguments in hexadecimal while a process sleeps.
+func awaitRead(pid int) {
+	want := fmt.Sprintf("%d 0x%x ", unix.SYS_READ, gateFD)
+	const ended = "-1 0x0 0x0" // no stack any more
+	for {
+		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/syscall", pid))
+		if err != nil || len(b) == 0 || strings.HasPrefix(string(b), want) || strings.HasPrefix(string(b), ended) {
+			return
+		}
+		time.Sleep(20 * time.Microsecond)
+	}
+}
+
+// This binary in the stub's place. That happens in init, before anything else
+// of the program runs. The thread must be the main one: probes filtered by pid
+// were seen not to fire when another thread did the exec.
+func init() {
+	if len(os.Args) < 3 || os.Args[0] != stubName {
+		return
+	}
+	runtime.LockOSThread()
+	syscall.CloseOnExec(gateFD)
+	syscall.CloseOnExec(reportFD)
+	var b [1]byte
+	n, err := syscall.Read(gateFD, b[:])
+	for err == syscall.EINTR {
+		n, err = syscall.Read(gateFD, b[:])
+	}
+	if n != 1 {
+		os.Exit(127) // the tracer went away
+	}
+	err = syscall.Exec(os.Args[1], os.Args[2:], os.Environ())
+	var errno syscall.Errno
+	errors.As(err, &errno)
+	syscall.Write(reportFD, []byte{byte(errno)})
+	os.Exit(127)
+}

@@ -1,0 +1,98 @@
+package process
+
+import (
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// The stub is asleep in its read when Create returns, under its own name, and
+// the target gets its arguments, environment and descriptors as they are.
+func TestStub(t *testing.T) {
+	for range 50 {
+		target, err := Create("/bin/true")
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := os.ReadFile("/proc/" + strconv.Itoa(target.PID) + "/syscall")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.HasPrefix(string(b), "0 0x3 ") {
+			t.Fatalf("the stub is not in read(3): %s", b)
+		}
+		if comm, _ := os.ReadFile("/proc/" + strconv.Itoa(target.PID) + "/comm"); string(comm) != "godtrace\n" {
+			t.Fatalf("its name is %q", comm)
+		}
+		if err := target.Release(); err != nil {
+			t.Fatal(err)
+		}
+		<-target.Done()
+		if got := target.Ended(); got != "pid "+strconv.Itoa(target.PID)+" has exited" {
+			t.Fatal(got)
+		}
+		target.Close()
+	}
+}
+
+// A stub that a signal ends before its exec, and programs that cannot be executed.
+func TestStubEnds(t *testing.T) {
+	target, err := Create("/bin/true")
+	if err != nil {
+		t.Fatal(err)
+	}
+	syscall.Kill(target.PID, syscall.SIGKILL)
+	awaitRead(target.PID)
+	if err := target.Release(); err == nil {
+		<-target.Done()
+		if got := target.Ended(); !strings.Contains(got, "SIGKILL") {
+			t.Error(got)
+		}
+	}
+	target.Close()
+
+	file := t.TempDir() + "/script"
+	if err := os.WriteFile(file, []byte("neither ELF nor #!"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if target, err = Create(file); err != nil {
+		t.Fatal(err)
+	}
+	defer target.Close()
+	if err := target.Release(); err == nil || !strings.HasSuffix(err.Error(), syscall.ENOEXEC.Error()) {
+		t.Errorf("error %v, want %v", err, syscall.ENOEXEC)
+	}
+}
+
+// When its tracer goes before the exec, the stub goes too and executes nothing.
+func TestStubAlone(t *testing.T) {
+	if os.Getenv("GODTRACE_TEST_CREATE") != "" {
+		target, err := Create("/bin/touch " + os.Getenv("GODTRACE_TEST_CREATE"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		os.Stdout.WriteString(strconv.Itoa(target.PID) + "\n")
+		syscall.Kill(os.Getpid(), syscall.SIGKILL)
+	}
+	file := t.TempDir() + "/touched"
+	cmd := exec.Command(os.Args[0], "-test.run=^TestStubAlone$")
+	cmd.Env = append(os.Environ(), "GODTRACE_TEST_CREATE="+file)
+	out, _ := cmd.Output()
+	pid, _, _ := strings.Cut(string(out), "\n")
+	if pid == "" {
+		t.Fatalf("no pid: %q", out)
+	}
+	for {
+		if b, err := os.ReadFile("/proc/" + pid + "/stat"); err != nil || strings.Contains(string(b), ") Z ") {
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+	if _, err := os.Stat(file); err == nil {
+		t.Error("the target was executed")
+	}
+}
