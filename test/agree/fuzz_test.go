@@ -40,14 +40,11 @@ const perLoad = 20
 func TestRandomPrograms(t *testing.T) {
 	testkernel.RequireRoot(t)
 	usual := 200
-	if _, guest := testkernel.InVM(); guest {
-		usual = 3 * perLoad
-	}
-	total, seed := fromEnv(fuzzEnv, usual), fromEnv(seedEnv, 0)
 	_, vm := testkernel.InVM()
 	if vm {
-		total = min(total, 20)
+		usual = perLoad
 	}
+	total, seed := fromEnv(fuzzEnv, usual), fromEnv(seedEnv, 0)
 	start, bad := time.Now(), 0
 	for n := seed; n < seed+total; n += perLoad {
 		var units []*unit
