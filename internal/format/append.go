@@ -324,7 +324,7 @@ func (s spec) integer(b []byte, n uint64, neg, signs bool) []byte {
 	default:
 		digits = strconv.AppendUint(digits, n, 10)
 		if s.flags&group != 0 {
-			digits = s.grouping.split(digits)
+			digits = s.grouping.split(bytes.Clone(digits)) // digits stays on the stack otherwise
 		}
 	}
 	switch {
