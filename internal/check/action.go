@@ -301,12 +301,12 @@ func (c *Checker) action(v val) Stmt {
 	case actNormalize:
 		a.Kind = dif.ActNormalize
 		c.aggArg(a, cv, "D_NORMALIZE_AGGARG", "D_NORMALIZE_AGGBAD")
-		a.Args = []Expr{c.scalarArg(cv, 1, "D_NORMALIZE_SCALAR")}
+		a.Args = []Expr{scalar(1, types.TInt64)}
 	case actTrunc:
 		a.Kind = dif.ActTrunc
 		c.aggArg(a, cv, "D_TRUNC_AGGARG", "D_TRUNC_AGGBAD")
 		if len(args) > 1 {
-			a.Args = []Expr{c.scalarArg(cv, 1, "D_TRUNC_SCALAR")}
+			a.Args = []Expr{scalar(1, types.TInt64)}
 		}
 	case actSetopt:
 		a.Kind = dif.ActSetopt
@@ -344,15 +344,6 @@ func (c *Checker) action(v val) Stmt {
 		fail(pos, "D_UNKNOWN", "tracing function %s( ) is not yet supported", id.name)
 	}
 	return a
-}
-
-// scalarArg is an argument that must be a scalar, as a 64-bit integer.
-func (c *Checker) scalarArg(cv *callVal, i int, tag string) Expr {
-	v := c.rvalue(cv.args[i])
-	if v.x == nil || !types.IsScalar(v.typ()) {
-		fail(v.pos, tag, "%s( ) argument #%d must be of scalar type", cv.id.name, i+1)
-	}
-	return conv(v.x, types.TInt64)
 }
 
 // aggArg takes the aggregation an action works on.

@@ -391,7 +391,7 @@ func (c *Checker) builtin(pos syntax.Pos, name string) *ident {
 		return nil
 	}
 	if id.kind == idRefused {
-		fail(pos, "D_IDENT_UNDEF", "%s is not available on Linux: %s", name, id.typ)
+		fail(pos, "D_VAR_UNSUP", "%s is not available on Linux: %s", name, id.typ)
 	}
 	return id
 }

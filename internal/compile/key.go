@@ -54,7 +54,7 @@ func (c *Compiler) keyField(t types.Type) dif.Field {
 func (f *fn) varKey(e *check.VarRef) int32 {
 	v := f.c.obj.Vars[f.c.variable(e.Var)]
 	if len(v.Keys) != len(e.Keys) {
-		f.fail("D_KEY_PROTO", "%s[ ] prototype mismatch: %d keys passed, %d expected", v.Name, len(e.Keys), len(v.Keys))
+		f.fail("D_PROTO_LEN", "%s[ ] prototype mismatch: %d keys passed, %d expected", v.Name, len(e.Keys), len(v.Keys))
 	}
 	t := f.tuple(v.KeySize, v.Name)
 	for i, k := range e.Keys {

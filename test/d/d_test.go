@@ -1,6 +1,8 @@
 // Package d_test runs the D programs of this folder with the command itself:
-// tst.<what>.d must print tst.<what>.out and, where that exists, tst.<what>.err.
-// (err.<TAG>.<what>.d, programs that must be refused, belong to the checker.)
+// tst.<what>.d must print tst.<what>.out and, where that exists, tst.<what>.err;
+// err.<TAG>.<what>.d must be refused with that tag. Of the latter those with a
+// first line as below run here; the others need no kernel, and the checker's
+// tests read them.
 //
 // The first line of a program may be a comment with what differs from
 // "dtrace -s FILE":
@@ -47,6 +49,42 @@ func TestPrograms(t *testing.T) {
 		t.Run(strings.TrimSuffix(strings.TrimPrefix(f, "tst."), ".d"), func(t *testing.T) {
 			t.Parallel()
 			run(t, cmd, trigger, f)
+		})
+	}
+}
+
+// Programs that are refused only with certain options, arguments or processes.
+func TestRefused(t *testing.T) {
+	testkernel.RequireRoot(t)
+	cmd := testkernel.Godtrace(t)
+	trigger := filepath.Dir(testkernel.Trigger(t, "syscalls"))
+	testkernel.Trigger(t, "calls")
+	files, err := filepath.Glob("err.*.d")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no programs: %v", err)
+	}
+	for _, f := range files {
+		src, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !headerLine.Match(src) && !strings.HasPrefix(f, "err.D_PROC_") {
+			continue
+		}
+		t.Run(strings.TrimSuffix(strings.TrimPrefix(f, "err."), ".d"), func(t *testing.T) {
+			t.Parallel()
+			flags, args, _ := header(t, string(src), trigger)
+			c := exec.CommandContext(t.Context(), cmd, append(append([]string{"-e", "-xerrtags"}, flags...), append([]string{"-s", f}, args...)...)...)
+			c.Env = append(os.Environ(), "LC_ALL=C", "LANGUAGE=")
+			out, err := c.CombinedOutput()
+			var ee *exec.ExitError
+			if !errors.As(err, &ee) || ee.ExitCode() != 1 {
+				t.Errorf("%v, want exit status 1", err)
+			}
+			want := "dtrace: failed to compile script " + f + ": [" + strings.Split(f, ".")[1] + "] "
+			if !strings.Contains(string(out), want) {
+				t.Errorf("no %q in:\n%s", want, out)
+			}
 		})
 	}
 }

@@ -1,0 +1,5 @@
+/* flags: -xlinkmode=dynamic -xkdefs */
+BEGIN
+{
+	trace((uintptr_t)&`vfs_read);
+}

@@ -1,0 +1,5 @@
+/* args: one */
+BEGIN
+{
+	trace(1);
+}

@@ -1,0 +1,5 @@
+/* args: one two */
+BEGIN
+{
+	trace($$1);
+}

@@ -1,0 +1,5 @@
+/* flags: -c "$TRIGGER/calls" */
+pid$target:a.out:main.leaf:2
+{
+	trace(1);
+}

@@ -1,0 +1,4 @@
+pid0:a.out:main:entry
+{
+	trace(1);
+}

@@ -1,0 +1,4 @@
+pid$pid:a.out:main:entry
+{
+	trace(1);
+}

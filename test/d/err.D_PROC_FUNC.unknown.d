@@ -1,0 +1,5 @@
+/* flags: -c "$TRIGGER/calls" */
+pid$target:a.out:no_such_function:entry
+{
+	trace(1);
+}

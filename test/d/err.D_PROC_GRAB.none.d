@@ -1,0 +1,4 @@
+pid999999999:a.out:main:entry
+{
+	trace(1);
+}

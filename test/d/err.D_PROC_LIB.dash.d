@@ -1,0 +1,5 @@
+/* flags: -c /bin/true */
+pid$target:libc:-:800
+{
+	trace(1);
+}
