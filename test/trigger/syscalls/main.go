@@ -1,14 +1,17 @@
-// Syscalls makes system calls in a tight loop and says what they cost. It
-// counts its own calls, so that a tracer's counts can be held against them.
+// Syscalls makes system calls, or calls a function of its own, in a tight loop
+// and says what they cost. It counts its own calls, so that a tracer's counts
+// can be held against them.
 //
-//	syscalls [-call getppid|read|nanosleep] [-n CALLS] [-for DURATION] [-rounds R] [-threads T] [-cpu N] [-wait]
+//	syscalls [-call getppid|read|nanosleep|hit] [-n CALLS] [-for DURATION] [-rounds R] [-threads T] [-cpu N] [-preempt] [-wait]
 //
 // One line per thread and round:
 //
 //	thread 0 round 0 pid 4711 tid 4711 calls 1000000 ns/call 112.4 cpu-ns/call 112.1
 //
 // ns/call is by the clock on the wall, cpu-ns/call by the thread's CPU time,
-// which leaves out what other programs took of the CPU. With -wait it prints
+// which leaves out what other programs took of the CPU. With -preempt every
+// other thread has real-time priority and sleeps for some microseconds after
+// each call, so that it interrupts the others wherever they are. With -wait it prints
 // "ready", then waits for a line on standard input before each round.
 package main
 
@@ -25,12 +28,13 @@ import (
 )
 
 func main() {
-	call := flag.String("call", "getppid", "which system call: getppid, read (64 bytes of /dev/zero), nanosleep")
+	call := flag.String("call", "getppid", "which system call: getppid, read (64 bytes of /dev/zero), nanosleep, hit (the function main.hit)")
 	n := flag.Int("n", 1_000_000, "calls a round")
 	length := flag.Duration("for", 0, "instead of -n: call for this long")
 	rounds := flag.Int("rounds", 1, "rounds")
 	threads := flag.Int("threads", 1, "threads")
 	cpu := flag.Int("cpu", -1, "bind thread i to CPU (cpu+i); -1: do not bind")
+	preempt := flag.Bool("preempt", false, "every other thread interrupts the others")
 	wait := flag.Bool("wait", false, "wait for a line on standard input before each round")
 	flag.Parse()
 
@@ -59,6 +63,14 @@ func main() {
 					set.Set(*cpu + t)
 					if err := unix.SchedSetaffinity(0, &set); err != nil {
 						fmt.Fprintln(os.Stderr, "syscalls: bind:", err)
+					}
+				}
+				one := one
+				if *preempt && t%2 == 1 {
+					var err error
+					if one, err = interrupting(one); err != nil {
+						fmt.Fprintln(os.Stderr, "syscalls: real-time priority:", err)
+						os.Exit(2)
 					}
 				}
 				calls, wall, busy := loop(one, *n, *length)
@@ -101,8 +113,34 @@ func caller(name string) (func(n int), error) {
 				rawNanosleep(&ts)
 			}
 		}, nil
+	case "hit":
+		return func(n int) {
+			for i := range n {
+				hit(i)
+			}
+		}, nil
 	}
 	return nil, fmt.Errorf("no such call %q", name)
+}
+
+var hits int
+
+// hit is a place for user probes.
+//
+//go:noinline
+func hit(i int) { hits += i }
+
+// interrupting gives this thread real-time priority and returns one with a
+// sleep after each call, of 1 to 64 µs: the others are met at ever other places.
+func interrupting(one func(n int)) (func(n int), error) {
+	err := unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: 1}, 0)
+	return func(n int) {
+		for i := range n {
+			one(1)
+			ts := unix.NsecToTimespec(int64(1000 * (1 + i%64)))
+			rawNanosleep(&ts)
+		}
+	}, err
 }
 
 // loop calls one for n calls, or for a time, in batches of a thousand.
