@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"debug/elf"
-	"debug/gosym"
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
@@ -555,36 +554,19 @@ func (o *Object) miniDebug() []Symbol {
 	return defined(readSymbols(f, elf.SHT_SYMTAB))
 }
 
-// goSymbols reads the function table of a Go program that has been stripped:
-// the runtime needs it, so it is always there.
+// goSymbols are the functions of a Go program that has been stripped.
 func (o *Object) goSymbols() (out []Symbol) {
-	h, pcln, err := o.Section(".gopclntab")
+	t, err := o.GoTable()
 	if err != nil {
-		if h, pcln, err = o.Section(".data.rel.ro.gopclntab"); err != nil {
-			return nil
-		}
+		return nil // no Go program
 	}
-	text := o.file.Section(".text")
-	if text == nil || h.Size == 0 {
-		return nil
-	}
-	defer func() {
-		if recover() != nil { // gosym trusts the table's offsets
-			out = nil
-		}
-	}()
-	tab, err := gosym.NewTable(nil, gosym.NewLineTable(pcln, text.Addr))
-	if err != nil {
-		return nil
-	}
-	section := uint16(slices.Index(o.file.Sections, text))
-	for i := range tab.Funcs {
-		f := &tab.Funcs[i]
-		if f.Entry < text.Addr || f.Entry >= text.Addr+text.Size || f.End < f.Entry {
+	text := uint16(max(slices.Index(o.file.Sections, o.file.Section(".text")), 0))
+	for _, f := range t.Funcs {
+		if !o.Executable(f.Value) {
 			continue
 		}
-		out = append(out, Symbol{Name: f.Name, Value: f.Entry, Size: f.End - f.Entry,
-			Section: section, Bind: elf.STB_LOCAL, Type: elf.STT_FUNC})
+		out = append(out, Symbol{Name: f.Name, Value: f.Value, Size: f.Size,
+			Section: text, Bind: elf.STB_LOCAL, Type: elf.STT_FUNC})
 	}
 	return out
 }
