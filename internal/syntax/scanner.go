@@ -527,7 +527,7 @@ func (s *scanner) nextTop(c byte) {
 		fail(s.pos, "D_SYNTAX", "syntax error near \"%c\"", c)
 	}
 	i := start
-	colons := 0
+	colons, inGo := 0, false
 	for i < len(s.src) {
 		c := s.src[i]
 		if c == '/' && colons == 1 && s.src[i-1] == ':' {
@@ -536,11 +536,17 @@ func (s *scanner) nextTop(c byte) {
 				continue
 			}
 		}
+		if c == '/' && inGo && colons == 1 && pathLen(s.src[i:]) > 0 || inGo && isGoDesc(c) {
+			i++
+			continue
+		}
 		if !isDesc(c) {
 			break
 		}
 		if c == ':' {
-			colons++
+			if colons++; colons == 1 {
+				inGo = isGoProvider(s.src[start:i])
+			}
 		}
 		i++
 	}
@@ -592,6 +598,17 @@ func pathLen(p string) int {
 	}
 	return 0
 }
+
+// isGoProvider reports whether a description's first part is go, go1234, go* or
+// go$target: the names of Go's packages and functions have letters of their own.
+func isGoProvider(p string) bool {
+	rest, ok := strings.CutPrefix(p, "go")
+	return ok && (rest == "" || rest[0] == '$' || strings.Trim(rest, "0123456789*?[]!-") == "")
+}
+
+// isGoDesc takes what names of Go have beside what those of C have:
+// "net/http:(*Server).Serve", "example.org/a~b:f", "main:größe".
+func isGoDesc(c byte) bool { return c == '(' || c == ')' || c == '~' || c == '%' || c >= 0x80 }
 
 // control reads a control line: the # is at s.off.
 func (s *scanner) control() {
