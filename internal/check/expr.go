@@ -1513,9 +1513,16 @@ func (c *Checker) member(x *syntax.Member) val {
 	if x.Arrow {
 		op = "->"
 	}
-	v := c.read(x.X)
+	v := c.expr(x.X)
+	if y := c.actionValue(v); y != nil {
+		v = value(y)
+	}
+	v = c.rvalue(v)
 	if v.xl != nil {
 		return c.xlateMember(pos, op, v.xl, x.Name)
+	}
+	if types.IsStack(v.typ()) && !x.Arrow {
+		return c.stackMember(pos, v, x.Name)
 	}
 	if v.x == nil {
 		if x.Arrow {
@@ -1569,6 +1576,29 @@ func (c *Checker) member(x *syntax.Member) val {
 		}
 	}
 	return m
+}
+
+// stackMember is a member of the value of a stack: how many frames it has,
+// their addresses, and whose they are.
+func (c *Checker) stackMember(pos syntax.Pos, v val, name string) val {
+	user := types.IsUStack(v.typ())
+	base := &Conv{E{types.TVoidPtr, pos}, v.x}
+	switch name {
+	case "is_user":
+		return mkConst(pos, truth(user), types.TInt)
+	case "depth":
+		m := c.mem(pos, base, types.StackDepth, types.TUint32, v.write)
+		m.lval = v.lval
+		return m
+	case "addrs":
+		option := "stackframes"
+		if user {
+			option = "ustackframes"
+		}
+		return c.mem(pos, base, types.StackFrames, &types.Array{Elem: types.TUint64, N: c.intOption(option)}, v.write)
+	}
+	failHint(pos, "it has depth, addrs[] and is_user", "D_TYPE_MEMBER", "%s is not a member of %s", name, v.typ())
+	panic("unreachable")
 }
 
 // objectAddr is the address of a struct value, and whether it lies in the

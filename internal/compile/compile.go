@@ -350,9 +350,9 @@ func (c *Compiler) sizeof(t types.Type) int {
 	case b.Kind == types.DString:
 		return c.bound(t)
 	case b.Kind == types.Stack:
-		return 8 * c.opt.StackFrames
+		return types.StackFrames + 8*c.opt.StackFrames
 	case b.Kind == types.UStack:
-		return 8 + 8*c.opt.UStackFrames
+		return types.StackFrames + 8*c.opt.UStackFrames
 	}
 	return int(t.Size())
 }

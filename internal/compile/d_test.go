@@ -108,7 +108,7 @@ func newWorld() *world {
 		args: []int64{10, -3, 0x7000, 0x1000, 0x1100, 0},
 		num: map[dif.BuiltinID]int64{
 			dif.BPid: 4242, dif.BTid: 4243, dif.BPpid: 1, dif.BUid: 1000, dif.BGid: 100, dif.BCPU: 1,
-			dif.BTimestamp: 1e9, dif.BErrno: 2, dif.BCaller: -0x7efffff0, dif.BUCaller: 0x401000,
+			dif.BTimestamp: 1e9, dif.BErrno: 2, dif.BCaller: -0x7efffff0, dif.BUCaller: 0x401000, dif.BStackDepth: 2,
 		},
 		strs: map[dif.BuiltinID]string{dif.BExecname: "sshd"},
 		user: map[uint64][]byte{
@@ -272,6 +272,9 @@ func (s *session) value(f dif.Field, p []byte) format.Value {
 		return format.Value{Kind: format.String, Bytes: []byte(map[dif.BuiltinID]string{
 			dif.BProbeProv: d.Provider, dif.BProbeMod: d.Module, dif.BProbeFunc: d.Func, dif.BProbeName: d.Name}[f.Builtin])}
 	case dif.FStack:
+		if f.Sized {
+			b = b[8:][:8*binary.LittleEndian.Uint32(b[4:])]
+		}
 		return format.Value{Kind: format.Stack, PCs: words(b)}
 	case dif.FUStack:
 		return format.Value{Kind: format.UStack, PID: int32(u(b[:8])), PCs: words(b[8:])}

@@ -226,17 +226,27 @@ func (f *fn) value(e check.Expr) val {
 	return val{}
 }
 
-// stack takes a stack as a value. Frames beyond those asked for are zero.
+// stack takes a stack as a value: see types.TStack. Frames beyond those asked
+// for are zero.
 func (f *fn) stack(e *check.StackExpr) val {
 	size := f.c.sizeof(e.T)
 	fl := f.stackField(e.Kind, e.Frames, e.StrSize)
-	t := f.temp(max(size, fl.Size), "stack")
+	most := min(size-types.StackFrames, 8*fl.Frames)
+	t := f.temp(size, "stack")
 	f.emit(dif.Ins{Op: dif.TZero, Temp: t, Size: int32(size)})
-	i := dif.Ins{Op: dif.TStack, Temp: t, Size: int32(min(size, fl.Size))}
-	if fl.Kind == dif.FUStack {
-		i.Space = dif.SpaceUser
+	depth := &check.Builtin{E: check.E{T: types.TUint32, P: e.P}, ID: dif.BStackDepth}
+	i := dif.Ins{Op: dif.TStack, Temp: t, Imm: types.StackFrames, Size: int32(most)}
+	if fl.Kind == dif.FUStack { // writes the pid before the frames
+		i.Imm, i.Size, i.Space = 0, int32(types.StackFrames+most), dif.SpaceUser
+		depth.ID = dif.BUStackDepth
 	}
 	f.emit(i)
+	n, fits := f.reg(), f.label()
+	f.set(n, f.expr(depth))
+	f.emit(dif.Ins{Op: dif.Br, Cond: dif.LE, A: n, Imm: int64(most / 8), Target: fits})
+	f.emit(dif.Ins{Op: dif.Imm, Dst: n, Imm: int64(most / 8)})
+	f.place(fits)
+	f.emit(dif.Ins{Op: dif.TStore, Temp: t, Imm: types.StackDepth, A: n, Size: 4})
 	return inReg(f.tempAddr(t))
 }
 

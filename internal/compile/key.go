@@ -201,7 +201,7 @@ func (f *fn) aggPart(e check.Expr) (dif.Field, val) {
 func (c *Compiler) form(a int, t *tuple) int32 {
 	same := func(x, y dif.Field) bool {
 		return x.Kind == y.Kind && x.Off == y.Off && x.Size == y.Size && x.Signed == y.Signed &&
-			x.Builtin == y.Builtin && x.Sym == y.Sym && x.Frames == y.Frames && x.StrSize == y.StrSize
+			x.Builtin == y.Builtin && x.Sym == y.Sym && x.Frames == y.Frames && x.Sized == y.Sized && x.StrSize == y.StrSize
 	}
 	for i, fm := range c.obj.Forms {
 		if fm.Agg == a && slices.EqualFunc(fm.Keys, t.fields, same) {

@@ -71,9 +71,9 @@ func (f *fn) record(e check.Expr) dif.Field {
 
 // stackValue describes a stack that was a variable's value.
 func stackValue(fl dif.Field) dif.Field {
-	fl.Kind, fl.Sym, fl.Frames = dif.FStack, dif.ActStack, fl.Size/8
-	if b, ok := types.Underlying(fl.Type).(*types.Basic); ok && b.Kind == types.UStack {
-		fl.Kind, fl.Sym, fl.Frames = dif.FUStack, dif.ActUStack, fl.Size/8-1
+	fl.Kind, fl.Sym, fl.Frames, fl.Sized = dif.FStack, dif.ActStack, (fl.Size-types.StackFrames)/8, true
+	if types.IsUStack(fl.Type) {
+		fl.Kind, fl.Sym = dif.FUStack, dif.ActUStack
 	}
 	return fl
 }

@@ -14,6 +14,7 @@ import (
 	"godtrace/internal/dif"
 	"godtrace/internal/format"
 	"godtrace/internal/probe"
+	"godtrace/internal/types"
 )
 
 // Header is a record's header (dif.Hdr…).
@@ -145,9 +146,11 @@ func value(v *format.Value, f *dif.Field, payload []byte, d *probe.Desc) {
 			v.Float = math.Float64frombits(binary.LittleEndian.Uint64(b))
 		}
 	case dif.FStack:
-		v.Kind, v.PCs = format.Stack, frames(b)
+		v.Kind = format.Stack
+		_, v.PCs = stack(f, b)
 	case dif.FUStack:
-		v.Kind, v.PID, v.PCs = format.UStack, int32(binary.LittleEndian.Uint64(b)), frames(b[8:])
+		v.Kind = format.UStack
+		v.PID, v.PCs = stack(f, b)
 	case dif.FSym:
 		v.Kind = format.Sym
 		if f.Sym == dif.ActMod {
@@ -166,6 +169,23 @@ func value(v *format.Value, f *dif.Field, payload []byte, d *probe.Desc) {
 	}
 }
 
+// stack decodes the frames of a stack and, for a user's, the process. A value
+// knows its depth; else the frames end at the first 0.
+func stack(f *dif.Field, b []byte) (pid int32, pcs []uint64) {
+	if f.Kind == dif.FUStack || f.Sized {
+		pid = int32(binary.LittleEndian.Uint32(b))
+	}
+	switch {
+	case f.Sized:
+		depth := int64(binary.LittleEndian.Uint32(b[types.StackDepth:]))
+		b = b[types.StackFrames:]
+		b = b[:min(int64(len(b)), 8*depth)]
+	case f.Kind == dif.FUStack:
+		b = b[8:]
+	}
+	return pid, frames(b)
+}
+
 // keyPart decodes a part of an aggregation key. str resolves the numbers of
 // probe strings. Addresses that name the same function or module are made
 // equal by start, so that they share a row.
@@ -179,9 +199,11 @@ func keyPart(f *dif.Field, key []byte, str func(uint32) string, start func(f *di
 	case dif.FBytes:
 		return agg.Part{Kind: agg.Bytes, Str: string(b)}
 	case dif.FStack:
-		return agg.Part{Kind: agg.Stack, PCs: frames(b)}
+		_, pcs := stack(f, b)
+		return agg.Part{Kind: agg.Stack, PCs: pcs}
 	case dif.FUStack:
-		return agg.Part{Kind: agg.UStack, PID: int32(binary.LittleEndian.Uint64(b)), PCs: frames(b[8:])}
+		pid, pcs := stack(f, b)
+		return agg.Part{Kind: agg.UStack, PID: pid, PCs: pcs}
 	case dif.FSym:
 		k := agg.Sym
 		if f.Sym == dif.ActMod {

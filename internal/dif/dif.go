@@ -244,6 +244,7 @@ type Field struct {
 	Builtin BuiltinID  // FProbe
 	Sym     ActKind    // FSym, FUSym; FStack/FUStack: the action
 	Frames  int        // stacks: how many to print at most
+	Sized   bool       // stacks that were a value: pid, 0 for the kernel, and depth, 4 bytes each, lie before the frames
 	StrSize int        // jstack string space; FProbe: bytes of the string at most, with its NUL
 }
 

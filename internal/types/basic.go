@@ -33,8 +33,13 @@ var (
 	TLongDouble = basic(Float, "long double", 16, true)
 )
 
-// D's own types. The sizes of TStack and TUStack depend on the call (frames);
-// the symbol types are recorded as numbers: an address, a pid and an address.
+// D's own types. The symbol types are recorded as numbers: an address, a pid and
+// an address. The value of a stack is, as a struct,
+//
+//	uint32_t pid, depth; uint64_t addrs[N];
+//
+// with pid 0 and stackframes addresses for the kernel's, ustackframes for the
+// others. Where stack() only records or is part of a key, the layout is dif's.
 var (
 	TString   = &Basic{Kind: DString, Name: "string"}
 	TDynamic  = basic(Dynamic, "<DYN>", 0, false)
@@ -43,6 +48,12 @@ var (
 	TSymAddr  = basic(SymAddr, "_symaddr", 8, false)
 	TUSymAddr = basic(USymAddr, "_usymaddr", 16, false)
 	TAggr     = basic(AggrType, "<AGG>", 0, false)
+)
+
+// Offsets in the value of a stack.
+const (
+	StackDepth  = 4
+	StackFrames = 8
 )
 
 // D's predefined typedefs (dtrace(1) has them whatever the kernel calls its own).

@@ -70,6 +70,9 @@ func IsDynamic(t Type) bool { return isKind(t, Dynamic) }
 // IsStack reports the values of stack() and ustack().
 func IsStack(t Type) bool { return isKind(t, Stack) || isKind(t, UStack) }
 
+// IsUStack reports the values of ustack() and jstack().
+func IsUStack(t Type) bool { return isKind(t, UStack) }
+
 // IsSym reports the values of sym(), usym() and their kin.
 func IsSym(t Type) bool { return isKind(t, SymAddr) || isKind(t, USymAddr) }
 
