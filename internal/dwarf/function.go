@@ -1,0 +1,344 @@
+package dwarf
+
+import (
+	dw "debug/dwarf"
+	"errors"
+	"fmt"
+
+	"godtrace/internal/types"
+)
+
+// index notes where the functions of a unit begin. Unless deep, it skips what
+// is inside functions.
+func (f *File) index(u *unit, deep bool) error {
+	if u.indexed && (u.deep || !deep) {
+		return nil
+	}
+	u.indexed, u.deep = true, deep
+	if u.funcs == nil {
+		u.funcs = map[uint64]Offset{}
+	}
+	return f.walk(u, deep, func(e *dw.Entry) {
+		if low, ok := f.entryPC(e); ok {
+			if _, ok := u.funcs[low]; !ok {
+				u.funcs[low] = e.Offset
+			}
+		}
+	})
+}
+
+// walk calls do for every subprogram of a unit.
+func (f *File) walk(u *unit, deep bool, do func(*dw.Entry)) error {
+	r := f.data.Reader()
+	r.Seek(u.die)
+	depth := 0
+	for {
+		e, err := r.Next()
+		if err != nil {
+			return err
+		}
+		if e == nil || e.Offset >= u.end {
+			return nil
+		}
+		if e.Tag == 0 {
+			if depth--; depth <= 0 {
+				return nil
+			}
+			continue
+		}
+		sub := e.Tag == dw.TagSubprogram
+		if sub {
+			do(e)
+		}
+		if !e.Children {
+			continue
+		}
+		if _, ok := e.Val(dw.AttrSibling).(Offset); ok && depth > 0 && (sub && !deep || passive(e.Tag)) {
+			r.SkipChildren()
+			continue
+		}
+		depth++
+	}
+}
+
+// passive reports entries that hold no functions.
+func passive(t dw.Tag) bool {
+	switch t {
+	case dw.TagArrayType, dw.TagSubroutineType:
+		return true
+	}
+	return false
+}
+
+// entryPC is where a function begins.
+func (f *File) entryPC(e *dw.Entry) (uint64, bool) {
+	if low, ok := e.Val(dw.AttrLowpc).(uint64); ok {
+		return low, low != 0
+	}
+	if pc, ok := e.Val(dw.AttrEntrypc).(uint64); ok {
+		return pc, true
+	}
+	if e.Val(dw.AttrRanges) == nil {
+		return 0, false
+	}
+	r, err := f.data.Ranges(e)
+	if err != nil || len(r) == 0 || r[0][0] == 0 {
+		return 0, false
+	}
+	return r[0][0], true
+}
+
+// named adds the functions of a unit that have a name, and reports whether
+// there is one that was inlined only.
+func (f *File) named(u *unit, name string, out *[]Function) (inlined bool, err error) {
+	err = f.walk(u, false, func(e *dw.Entry) {
+		if s, ok := e.Val(dw.AttrName).(string); ok && s == name && declared(e) {
+			return
+		}
+		a, err := f.follow(e)
+		if err != nil || a.name != name && a.linkage != name {
+			return
+		}
+		if _, ok := f.entryPC(e); !ok {
+			const inlinedIt, declaredInlined = 1, 3
+			switch v, _ := e.Val(dw.AttrInline).(int64); v {
+			case inlinedIt, declaredInlined:
+				inlined = true
+			}
+			return
+		}
+		if fn, err := f.function(u, e.Offset); err == nil {
+			*out = append(*out, *fn)
+		}
+	})
+	return inlined, err
+}
+
+func declared(e *dw.Entry) bool {
+	d, _ := e.Val(dw.AttrDeclaration).(bool)
+	return d
+}
+
+// attributes of a function or parameter, its own and those of the entries it
+// refers to.
+type attributes struct {
+	name, linkage string
+	typ           any // Offset, signature or offset in the other file; nil for void
+	typIn         *dw.Entry
+	external      bool
+	changed       bool
+	artificial    bool
+	proto         bool
+	origin        *dw.Entry // the last of the chain
+}
+
+// follow collects an entry's attributes.
+func (f *File) follow(e *dw.Entry) (attributes, error) {
+	var a attributes
+	for range 8 {
+		a.origin = e
+		var next any
+		for i := range e.Field {
+			switch v := e.Field[i].Val; e.Field[i].Attr {
+			case dw.AttrName:
+				if s, ok := v.(string); ok && a.name == "" {
+					a.name = s
+				}
+			case dw.AttrLinkageName, attrMIPSLinkageName:
+				if s, ok := v.(string); ok && a.linkage == "" {
+					a.linkage = s
+				}
+			case dw.AttrType:
+				if a.typ == nil {
+					a.typ = typeRef{v, e.Field[i].Class}
+				}
+			case dw.AttrExternal:
+				b, _ := v.(bool)
+				a.external = a.external || b
+			case dw.AttrCalling:
+				const nocall = 3
+				n, _ := v.(int64)
+				a.changed = a.changed || n == nocall
+			case dw.AttrArtificial:
+				b, _ := v.(bool)
+				a.artificial = a.artificial || b
+			case dw.AttrAbstractOrigin, dw.AttrSpecification:
+				next = v
+			}
+		}
+		off, ok := next.(Offset)
+		if !ok {
+			return a, nil
+		}
+		var err error
+		if e, err = f.entry(off); err != nil {
+			return a, err
+		}
+	}
+	return a, errors.New("an entry refers to itself")
+}
+
+const attrMIPSLinkageName = dw.Attr(0x2007)
+
+// typeRef is the value of a DW_AT_type.
+type typeRef struct {
+	v     any
+	class dw.Class
+}
+
+// function reads the function whose entry lies at off.
+func (f *File) function(u *unit, off Offset) (*Function, error) {
+	e, err := f.entry(off)
+	if err != nil {
+		return nil, err
+	}
+	a, err := f.follow(e)
+	if err != nil {
+		return nil, err
+	}
+	pc, _ := f.entryPC(e)
+	fn := &Function{Name: a.name, Linkage: a.linkage, Entry: pc, External: a.external,
+		Changed: a.changed, Lang: u.lang, Producer: u.producer}
+	if a.typ != nil {
+		if fn.Ret, fn.ByRef, err = f.typeOf(a.typ); err != nil {
+			return nil, fmt.Errorf("%s: type of the result: %w", a.name, err)
+		}
+		if types.IsVoid(fn.Ret) || fn.Ret.Size() == 0 && !types.IsPointer(fn.Ret) && u.lang.IsRust() {
+			fn.Ret = nil
+		}
+	}
+	cfa := f.frameIsCFA(e)
+	// The parameters in the order of the source are those of the abstract
+	// function; an instance may lack some of them.
+	seen := map[Offset]bool{}
+	err = f.children(e, func(p *dw.Entry) error {
+		switch p.Tag {
+		case tagUnspecifiedParameters:
+			fn.Variadic = true
+		case dw.TagFormalParameter:
+			if o, ok := p.Val(dw.AttrAbstractOrigin).(Offset); ok {
+				seen[o] = true
+			}
+			pm, err := f.param(u, p, pc, cfa)
+			if err != nil {
+				return err
+			}
+			fn.Params = append(fn.Params, pm)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", a.name, err)
+	}
+	if o, ok := e.Val(dw.AttrAbstractOrigin).(Offset); ok && a.origin != nil {
+		if err := f.lacking(u, o, fn, seen); err != nil {
+			return nil, fmt.Errorf("%s: %w", a.name, err)
+		}
+	}
+	return fn, nil
+}
+
+const tagUnspecifiedParameters = dw.TagUnspecifiedParameters
+
+// lacking adds, in their places, the parameters that only the abstract function
+// has: those an instance was made without.
+func (f *File) lacking(u *unit, abstract Offset, fn *Function, seen map[Offset]bool) error {
+	e, err := f.entry(abstract)
+	if err != nil {
+		return err
+	}
+	i := 0
+	return f.children(e, func(p *dw.Entry) error {
+		switch p.Tag {
+		case tagUnspecifiedParameters:
+			fn.Variadic = true
+		case dw.TagFormalParameter:
+			if !seen[p.Offset] {
+				pm, err := f.param(u, p, 0, false)
+				if err != nil {
+					return err
+				}
+				pm.Gone = true
+				i = min(i, len(fn.Params))
+				fn.Params = append(fn.Params[:i], append([]Param{pm}, fn.Params[i:]...)...)
+			}
+			i++
+		}
+		return nil
+	})
+}
+
+// children calls do for the entries right below e.
+func (f *File) children(e *dw.Entry, do func(*dw.Entry) error) error {
+	if !e.Children {
+		return nil
+	}
+	r := f.data.Reader()
+	r.Seek(e.Offset)
+	if _, err := r.Next(); err != nil {
+		return err
+	}
+	for {
+		c, err := r.Next()
+		if err != nil {
+			return err
+		}
+		if c == nil || c.Tag == 0 {
+			return nil
+		}
+		if err := do(c); err != nil {
+			return err
+		}
+		if c.Children {
+			if err := skip(r, c); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// skip passes over the entries below c, which was read last.
+func skip(r *dw.Reader, c *dw.Entry) error {
+	if to, ok := c.Val(dw.AttrSibling).(Offset); ok && to > c.Offset {
+		r.SkipChildren()
+		return nil
+	}
+	for depth := 1; depth > 0; {
+		e, err := r.Next()
+		switch {
+		case err != nil:
+			return err
+		case e == nil:
+			return nil
+		case e.Tag == 0:
+			depth--
+		case e.Children:
+			depth++
+		}
+	}
+	return nil
+}
+
+// param reads a parameter of the function that begins at pc.
+func (f *File) param(u *unit, e *dw.Entry, pc uint64, cfa bool) (Param, error) {
+	a, err := f.follow(e)
+	if err != nil {
+		return Param{}, err
+	}
+	p := Param{Name: a.name}
+	if p.Type, p.ByRef, err = f.typeOf(a.typ); err != nil {
+		return p, fmt.Errorf("type of parameter %s: %w", a.name, err)
+	}
+	p.Result, _ = e.Val(dw.AttrVarParam).(bool)
+	switch v := e.Val(dw.AttrConstValue).(type) {
+	case int64:
+		p.Entry, p.Described = []Piece{{Kind: PieceConst, Off: v}}, true
+		return p, nil
+	case nil:
+	default:
+		p.Gone, p.Described = true, true
+		return p, nil
+	}
+	f.locate(u, e, pc, cfa, &p)
+	return p, nil
+}
