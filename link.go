@@ -101,8 +101,14 @@ func (s *Session) Go() (err error) {
 
 // recordOverhead is how many bytes a buffer must have room for beside the data
 // of a record: what libdtrace asks for on Linux, which is more than the header
-// takes here.
-const recordOverhead = 56
+// takes here. For the policies that it lacks it is the number of the enabling,
+// with which records of Solaris begin, and its alignment.
+func recordOverhead(policy bpf.BufPolicy) int {
+	if policy == bpf.BufSwitch {
+		return 56
+	}
+	return 8
+}
 
 // enable compiles all executed programs with the final options and forms the
 // list of enabled probes, each with its clauses in program order.
@@ -139,7 +145,7 @@ func (s *Session) enable(r *running) error {
 	}
 	r.obj = comp.Object()
 	for _, rec := range r.obj.Records {
-		if int64(recordOverhead+rec.Size) > s.opts.get("bufsize") {
+		if int64(recordOverhead(s.policy())+rec.Size) > s.opts.get("bufsize") {
 			return errors.New("Enabling exceeds size of buffer")
 		}
 	}

@@ -107,6 +107,11 @@ func (r *Runtime) makeMaps() error {
 			s, err := ring.NewSet(nil, 0, ring.Geometry{Size: 8}, false)
 			return nil, s, ring.Geometry{}, err
 		}
+		if overwrite {
+			// A record and the copy of its first word: what is written last, such
+			// as that of exit(), must not be lost whatever bufsize says.
+			size = max(size, int64(align(p.largest, 8)+8))
+		}
 		geo := ring.Fit(size, int64(p.largest), p.valueLimit())
 		m, err := mk(name, mapArray, 4, int(geo.Stride), p.ncpu, flagMmapable)
 		for errors.Is(err, unix.E2BIG) && geo.Size > 4096 {
