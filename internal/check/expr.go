@@ -756,7 +756,7 @@ func (c *Checker) addressOf(pos syntax.Pos, src syntax.Expr) val {
 		if x.Bits > 0 {
 			fail(pos, "D_ADDROF_BITFIELD", "cannot take address of bit-field")
 		}
-		if v.lval {
+		if v.lval || types.IsArray(x.Type()) {
 			a := value(addrOf(pos, x))
 			a.alloca = v.within
 			return a
