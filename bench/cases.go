@@ -10,6 +10,8 @@ type firing struct {
 	d        string
 	bpftrace string
 	counted  bool
+	patches  bool     // it is on a kernel function
+	options  []string // of godtrace
 }
 
 var firings = []firing{

@@ -1,7 +1,12 @@
 // Bench measures godtrace side by side with other tracers, in interleaved
 // rounds, and prints a table. It needs root.
 //
-//	go run ./bench [-rounds N] [-run REGEXP] [-who A,B] [-calls N] [-save]
+//	go run ./bench [-rounds N] [-run REGEXP] [-who A,B] [-calls N] [-save] [-vm KERNEL]
+//
+// With -vm it all happens in a guest of the kernel matrix (6.1, 6.12, 7.2), by
+// emulation: figures compare contestants, they are not those of hardware. Probes
+// on kernel functions are measured there where this kernel's text cannot be
+// patched.
 //
 // Contestants: "none" (nothing attached), "minimal" (a program assembled by
 // hand for the benchmark, see minimal.go), "godtrace" (built from this tree),
@@ -38,6 +43,13 @@ func main() {
 		fmt.Fprintln(os.Stderr, "bench: needs root")
 		os.Exit(1)
 	}
+	if os.Getenv(bare) != "" {
+		if err := bareTracer(); err != nil {
+			fmt.Fprintln(os.Stderr, "bench:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	private()
 	if err := run(); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
@@ -51,12 +63,27 @@ func run() error {
 	who := flag.String("who", "none,minimal,godtrace,bpftrace,dtrace,strace", "contestants")
 	calls := flag.Int("calls", 300_000, "calls of a pass")
 	save := flag.Bool("save", false, "keep the table as bench/results/DATE.md")
+	guest := flag.String("vm", "", "measure in a guest with this kernel: 6.1, 6.12, 7.2")
+	built := flag.String("built", "", "folder of the built tools; the raw result goes to the output (for -vm)")
 	flag.Parse()
 	match, err := regexp.Compile(*only)
 	if err != nil {
 		return err
 	}
-	b := &bench{rounds: *rounds, match: match, who: strings.Split(*who, ","), failures: make(map[string]string)}
+	b := &bench{rounds: *rounds, match: match, who: strings.Split(*who, ","), machine: machine(), failures: make(map[string]string)}
+	if *built != "" {
+		b.tools = tools{measure: filepath.Join(*built, "measure"), trigger: filepath.Join(*built, "syscalls"), godtrace: filepath.Join(*built, "godtrace")}
+		if _, err := os.Stat(guestPeers); err == nil {
+			b.peers = &peers{guestPeers}
+			if err := b.peers.mount(); err != nil {
+				return err
+			}
+		}
+		b.all(*calls)
+		text, err := json.Marshal(b.raw())
+		fmt.Printf("\n%s%s\n", rawMark, text)
+		return err
+	}
 	tmp, err := os.MkdirTemp("", "godtrace-bench")
 	if err != nil {
 		return err
@@ -67,7 +94,7 @@ func run() error {
 	}
 	if b.takesPart("bpftrace") || b.takesPart("dtrace") || b.takesPart("strace") {
 		p, err := installPeers()
-		if err == nil {
+		if err == nil && *guest == "" {
 			err = p.mount()
 		}
 		if err != nil {
@@ -76,20 +103,43 @@ func run() error {
 			b.peers = p
 		}
 	}
-	b.starts()
-	for _, f := range firings {
-		b.firing(f, *calls)
+	name := time.Now().UTC().Format("2006-01-02")
+	if *guest != "" {
+		var args []string
+		flag.Visit(func(f *flag.Flag) {
+			if f.Name != "vm" && f.Name != "save" {
+				args = append(args, "-"+f.Name, f.Value.String())
+			}
+		})
+		if err := b.inGuest(*guest, tmp, args); err != nil {
+			return err
+		}
+		name += "-linux-" + *guest
+	} else {
+		b.all(*calls)
 	}
-	b.records()
 	if err := b.keep(); err != nil {
 		return err
 	}
 	table := b.table()
 	fmt.Print(table)
 	if *save {
-		return os.WriteFile(filepath.Join("bench/results", time.Now().UTC().Format("2006-01-02")+".md"), []byte(table), 0o644)
+		return os.WriteFile(filepath.Join("bench/results", name+".md"), []byte(table), 0o644)
 	}
 	return nil
+}
+
+// all runs every benchmark that was asked for.
+func (b *bench) all(calls int) {
+	b.starts()
+	for _, f := range firings {
+		b.firing(f, calls)
+	}
+	for _, f := range functionFirings {
+		b.firing(f, calls)
+	}
+	b.every()
+	b.records()
 }
 
 type bench struct {
@@ -97,6 +147,7 @@ type bench struct {
 	rounds   int
 	match    *regexp.Regexp
 	who      []string
+	machine  string
 	samples  []sample
 	failures map[string]string // "bench|who" → why it was not measured
 }
@@ -184,7 +235,7 @@ func (b *bench) starts() {
 }
 
 func (b *bench) firing(f firing, calls int) {
-	if !b.match.MatchString(f.name) {
+	if !b.match.MatchString(f.name) || f.patches && !patchable() {
 		return
 	}
 	fmt.Fprintln(os.Stderr, "bench:", f.name)
@@ -245,17 +296,14 @@ func (b *bench) keep() error {
 	if err := os.MkdirAll("bench/results", 0o755); err != nil {
 		return err
 	}
-	text, err := json.MarshalIndent(struct {
-		Machine  string
-		Time     time.Time
-		Samples  []sample
-		Failures map[string]string
-	}{machine(), time.Now().UTC(), b.samples, b.failures}, "", " ")
+	text, err := json.MarshalIndent(b.raw(), "", " ")
 	if err != nil {
 		return err
 	}
 	return os.WriteFile(filepath.Join("bench/results", time.Now().UTC().Format("20060102-150405")+".json"), text, 0o644)
 }
+
+func (b *bench) raw() raw { return raw{b.machine, time.Now().UTC(), b.samples, b.failures} }
 
 // machine describes the machine by its kernel and processors, not by name.
 func machine() string {
@@ -294,11 +342,11 @@ func (b *bench) table() string {
 	}
 	order := []string{"none", "minimal", "godtrace", "bpftrace", "dtrace", "strace"}
 	var out strings.Builder
-	fmt.Fprintf(&out, "%s. %s.\n\n", time.Now().UTC().Format("2006-01-02 15:04"), machine())
+	fmt.Fprintf(&out, "%s. %s.\n\n", time.Now().UTC().Format("2006-01-02 15:04"), b.machine)
 	out.WriteString("Firings are ns of CPU added to a call, against the fastest call with nothing attached; spread is between the quartiles.\n\n")
 	out.WriteString("| benchmark | who | min | median | spread | n | of minimal | of bpftrace |\n|---|---|--:|--:|--:|--:|--:|--:|\n")
 	for _, name := range benches {
-		isFiring := slices.ContainsFunc(firings, func(f firing) bool { return f.name == name })
+		isFiring := slices.ContainsFunc(slices.Concat(firings, functionFirings), func(f firing) bool { return f.name == name })
 		base := 0.0
 		if isFiring {
 			base = summarize(values[key{name, "none"}]).min

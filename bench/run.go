@@ -30,10 +30,10 @@ type tools struct {
 }
 
 // argv of a contestant's one-liner, and the root it runs in.
-func (t *tools) argv(who, d, bpftrace string) (args []string, root string, err error) {
+func (t *tools) argv(who, d, bpftrace string, options ...string) (args []string, root string, err error) {
 	switch who {
 	case "godtrace":
-		return []string{t.godtrace, "-q", "-n", d}, "", nil
+		return append([]string{t.godtrace, "-q", "-n", d}, options...), "", nil
 	case "bpftrace":
 		if t.peers == nil {
 			return nil, "", errors.New("not installed")
@@ -56,8 +56,8 @@ type started struct {
 
 // tracer starts a contestant and waits until it has attached: until it holds
 // links or perf events, and holds no more a tenth of a second later.
-func (t *tools) tracer(who, d, bpftrace string, stdout io.Writer) (*started, error) {
-	args, root, err := t.argv(who, d, bpftrace)
+func (t *tools) tracer(who, d, bpftrace string, stdout io.Writer, options ...string) (*started, error) {
+	args, root, err := t.argv(who, d, bpftrace, options...)
 	if err != nil {
 		return nil, err
 	}
@@ -233,7 +233,7 @@ func (t *tools) firingRound(f firing, who string, calls int) (values []float64, 
 				null = file
 			}
 		}
-		s, err := t.tracer(who, f.d, f.bpftrace, null)
+		s, err := t.tracer(who, f.d, f.bpftrace, null, f.options...)
 		if err != nil {
 			return nil, "", err
 		}
