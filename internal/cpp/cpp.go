@@ -26,6 +26,7 @@ const (
 	maxDepth  = 200     // of included files
 	maxNest   = 256     // of macro calls in arguments of macro calls
 	maxTokens = 1 << 20 // made by macro expansion
+	maxErrors = 100     // that are told at once
 )
 
 // Def is one -D or -U, in the order of the command line.
@@ -88,16 +89,15 @@ func Process(name string, src []byte, opts Options) (out []byte, err error) {
 	}
 	defer func() {
 		if x := recover(); x != nil {
-			e, ok := x.(*Error)
+			e, ok := x.(fatal)
 			if !ok {
 				panic(x)
 			}
-			out, err = nil, p.all(e)
+			out, err = nil, p.all(e.Error)
 		}
 	}()
 	p.predefine()
-	f := p.open(name, src)
-	p.run(f)
+	p.try(func() { p.run(p.open(name, src)) })
 	if len(p.errs) > 0 {
 		return nil, p.all()
 	}
@@ -153,12 +153,44 @@ func (f *file) skipping() bool {
 	return len(f.conds) > 0 && !f.conds[len(f.conds)-1].live
 }
 
+// fail gives the current line up: the run goes on with the next one, to tell of
+// all that is wrong at once.
 func (p *processor) fail(format string, args ...any) {
+	panic(p.errorf(format, args...))
+}
+
+// fatal is an error that ends the run.
+type fatal struct{ *Error }
+
+func (p *processor) fatal(format string, args ...any) {
+	panic(fatal{p.errorf(format, args...)})
+}
+
+func (p *processor) errorf(format string, args ...any) *Error {
 	e := &Error{Msg: fmt.Sprintf(format, args...)}
 	if p.cur != nil {
 		e.File, e.Line = p.cur.name, p.cur.line()
 	}
-	panic(e)
+	return e
+}
+
+// try runs a part of the work, and notes what is wrong with it.
+func (p *processor) try(part func()) {
+	f, nest := p.cur, p.nest
+	defer func() {
+		if x := recover(); x != nil {
+			e, ok := x.(*Error)
+			if !ok {
+				panic(x)
+			}
+			p.errs = append(p.errs, e)
+			p.cur, p.nest = f, nest
+			if len(p.errs) >= maxErrors {
+				panic(fatal{&Error{File: e.File, Line: e.Line, Msg: "too many errors"}})
+			}
+		}
+	}()
+	part()
 }
 
 func (p *processor) warn(format string, args ...any) {
@@ -359,17 +391,19 @@ func (p *processor) run(f *file) {
 		s := f.lines[f.next]
 		start := f.next
 		f.next++
-		if t := strings.TrimLeft(s, " \t\f\v"); strings.HasPrefix(t, "#") {
-			p.directive(t[1:])
-		} else if !f.skipping() {
-			p.text(s)
-		}
+		p.try(func() {
+			if t := strings.TrimLeft(s, " \t\f\v"); strings.HasPrefix(t, "#") {
+				p.directive(t[1:])
+			} else if !f.skipping() {
+				p.text(s)
+			}
+		})
 		for ; start < f.next; start++ { // a macro call may have taken several lines
 			p.out.WriteByte('\n')
 		}
 		p.last = token{}
 		if p.out.Len() > 1<<28 {
-			p.fail("the output is too large")
+			p.fatal("the output is too large")
 		}
 	}
 	if n := len(f.conds); n > 0 {
@@ -446,8 +480,12 @@ func (p *processor) directive(s string) {
 	rest := toks[min(1, len(toks)):]
 	switch name {
 	case "if", "ifdef", "ifndef":
-		c := cond{line: f.line(), outer: !f.skipping()}
-		if c.outer {
+		// A condition that is wrong does not hold.
+		f.conds = append(f.conds, cond{line: f.line(), outer: !f.skipping()})
+		if len(f.conds) > maxNest {
+			p.fatal("#if nested too deeply")
+		}
+		if c := &f.conds[len(f.conds)-1]; c.outer {
 			switch name {
 			case "if":
 				c.live = p.condition(rest)
@@ -458,10 +496,6 @@ func (p *processor) directive(s string) {
 				c.live = (p.macros[rest[0].text] != nil) == (name == "ifdef")
 			}
 			c.taken = c.live
-		}
-		f.conds = append(f.conds, c)
-		if len(f.conds) > maxNest {
-			p.fail("#if nested too deeply")
 		}
 		return
 	case "elif", "else", "endif":
@@ -482,6 +516,7 @@ func (p *processor) directive(s string) {
 			c.live = c.outer && !c.taken
 			c.taken = true
 		default:
+			c.live = false
 			c.live = c.outer && !c.taken && p.condition(rest)
 			c.taken = c.taken || c.live
 		}
@@ -561,7 +596,7 @@ func (p *processor) include(toks []token, how string) {
 		p.fail("#include expects \"FILENAME\" or <FILENAME>")
 	}
 	if f.depth >= maxDepth {
-		p.fail("#include nested depth %d exceeds maximum of %d", f.depth, maxDepth)
+		p.fatal("#include nested depth %d exceeds maximum of %d", f.depth, maxDepth)
 	}
 	dirs := append(append([]string{}, p.opts.Include...), p.opts.System...)
 	try := func(path string, ix int) bool {
@@ -578,7 +613,7 @@ func (p *processor) include(toks []token, how string) {
 				if errors.As(err, &pe) && pe.Err.Error() == "is a directory" {
 					return false
 				}
-				p.fail("%s: %v", name, err)
+				p.fatal("%s: %v", name, err)
 			}
 			return false
 		}
@@ -615,5 +650,5 @@ func (p *processor) include(toks []token, how string) {
 			return
 		}
 	}
-	p.fail("%s: No such file or directory", name)
+	p.fatal("%s: No such file or directory", name)
 }

@@ -345,3 +345,36 @@ func TestMoreErrors(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
+
+// Every line that is wrong is told of, in the order of cc -E; a condition that
+// is wrong does not hold, and a file that is not there ends the run.
+func TestAllErrors(t *testing.T) {
+	src := "#error one\n#define f(a) a\n#nosuch\n#if 1 2\n#error not compiled\n#else\nf(1,2)\n#endif\n#define 3\n#if 0\n#elif (\n#error nor this\n" +
+		"#endif\n#endif\n#include <nosuch.h>\n#error never reached\n"
+	_, err := Process("t.d", []byte(src), Options{System: []string{}})
+	e, ok := err.(*Error)
+	if !ok {
+		t.Fatalf("%v", err)
+	}
+	var got []string
+	for _, e := range append([]*Error{e}, e.More...) {
+		got = append(got, fmt.Sprintf("%d: %s", e.Line, e.Msg))
+	}
+	want := []string{
+		"1: #error one", "3: invalid preprocessing directive #nosuch", `4: missing binary operator before token "2"`,
+		`7: macro "f" passed 2 arguments, but takes 1`, "9: macro names must be identifiers",
+		"11: #if ends in the middle of an expression", "14: #endif without #if", "15: nosuch.h: No such file or directory",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
+}
+
+// No source has more errors than are worth reading.
+func TestTooManyErrors(t *testing.T) {
+	_, err := Process("t.d", []byte(strings.Repeat("#nosuch\n", 1000)), Options{System: []string{}})
+	e, ok := err.(*Error)
+	if !ok || len(e.More) != maxErrors || e.More[len(e.More)-1].Msg != "too many errors" {
+		t.Errorf("%d errors, the last %v", len(e.More)+1, e.More[len(e.More)-1])
+	}
+}

@@ -360,7 +360,7 @@ func (p *processor) expand(in *input, t token) bool {
 	}
 	p.tokens += len(out) + 1
 	if p.tokens > maxTokens {
-		p.fail("macro expansion of \"%s\" is too large", m.name)
+		p.fatal("macro expansion of \"%s\" is too large", m.name)
 	}
 	in.push(out)
 	return true
@@ -489,7 +489,7 @@ func (p *processor) substitute(m *macro, args [][]token, hide *hideSet) []token 
 			out = append(out, t)
 		}
 		if len(out) > maxTokens {
-			p.fail("macro expansion of \"%s\" is too large", m.name)
+			p.fatal("macro expansion of \"%s\" is too large", m.name)
 		}
 	}
 	for i := range out {
