@@ -36,27 +36,17 @@ func size[T int | time.Duration](short, long T) T {
 	return short
 }
 
-// result is what a run of the tracer left.
-type result struct {
-	stdout, stderr string
-	err            error
-}
+// result is testkernel.Result with what these tests ask of it.
+type result struct{ testkernel.Result }
 
-// trace runs the tracer to its end.
 func trace(t *testing.T, args ...string) result {
 	t.Helper()
-	cmd := exec.Command(testkernel.Godtrace(t), args...)
-	var out, errb bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &errb
-	err := cmd.Run()
-	return result{out.String(), errb.String(), err}
+	return result{testkernel.Trace(t, args...)}
 }
 
 func (r result) ok(t *testing.T) result {
 	t.Helper()
-	if r.err != nil {
-		t.Fatalf("%v\nstdout:\n%s\nstderr:\n%s", r.err, r.stdout, r.stderr)
-	}
+	r.OK(t)
 	return r
 }
 
@@ -64,7 +54,7 @@ var dropLine = regexp.MustCompile(`(?m)^dtrace: (\d+) (?:\[\w+\] )?((?:\w+ )*?)(
 
 // drops adds up everything the tracer said it lost.
 func (r result) drops() (n int64) {
-	for _, m := range dropLine.FindAllStringSubmatch(r.stderr, -1) {
+	for _, m := range dropLine.FindAllStringSubmatch(r.Stderr, -1) {
 		v, _ := strconv.ParseInt(m[1], 10, 64)
 		n += v
 	}
@@ -79,7 +69,7 @@ func (r result) accounts(t *testing.T, what string, got, want int64) {
 	t.Helper()
 	d := r.drops()
 	if got > want || got+d < want {
-		t.Errorf("%s %d, dropped %d; the workload called %d times\n%s", what, got, d, want, r.stderr)
+		t.Errorf("%s %d, dropped %d; the workload called %d times\n%s", what, got, d, want, r.Stderr)
 	}
 	t.Logf("%s %d of %d calls, drops %d", what, got, want, d)
 }
@@ -124,10 +114,10 @@ func TestCountsAreExact(t *testing.T) {
 		profile-4999 { @p[cpu, execname] = count(); }
 		END { printa("total %@d\n", @c); printa("byname %s %d %@d\n", @e); clear(@q); trunc(@p); }`,
 		"-c", fmt.Sprintf("%s -call getppid -n %d -threads 2", testkernel.Trigger(t, "syscalls"), n)).ok(t)
-	want := calls(t, r.stdout)
-	r.accounts(t, "counted", sumOf(r.stdout, "total"), want)
+	want := calls(t, r.Stdout)
+	r.accounts(t, "counted", sumOf(r.Stdout, "total"), want)
 	var byName int64
-	for line := range strings.Lines(r.stdout) {
+	for line := range strings.Lines(r.Stdout) {
 		var name string
 		var tid int
 		var c int64
@@ -150,7 +140,7 @@ func TestRecordsAreWhole(t *testing.T) {
 		syscall::getppid:entry /pid == $target/ { this->s = strjoin(execname, "/"); printf("rec %s%s%s %d end\n", this->s, probefunc, probename, tid); }
 		profile-4999 { printf("pro %s %d end\n", strjoin(execname, probename), cpu); }`,
 		"-c", fmt.Sprintf("%s -call getppid -n %d -threads 2", testkernel.Trigger(t, "syscalls"), n)).ok(t)
-	want := calls(t, r.stdout)
+	want := calls(t, r.Stdout)
 	var recs int64
 	rec := regexp.MustCompile(`^rec syscalls/getppidentry \d+ end$`)
 	pro := regexp.MustCompile(`^pro .*profile-4999 \d+ end$`)
@@ -187,9 +177,9 @@ func TestPrintaClearAddsUp(t *testing.T) {
 		tick-100ms { printa("part %@d\n", @); clear(@); }
 		END { printa("part %@d\n", @); }`,
 		"-c", fmt.Sprintf("%s -call getppid -for %s -threads 2", testkernel.Trigger(t, "syscalls"), d)).ok(t)
-	want := calls(t, r.stdout)
-	r.accounts(t, "parts add up to", sumOf(r.stdout, "part"), want)
-	if parts := strings.Count(r.stdout, "part "); parts < int(d/(200*time.Millisecond)) {
+	want := calls(t, r.Stdout)
+	r.accounts(t, "parts add up to", sumOf(r.Stdout, "part"), want)
+	if parts := strings.Count(r.Stdout, "part "); parts < int(d/(200*time.Millisecond)) {
 		t.Errorf("only %d parts in %v", parts, d)
 	}
 }
@@ -207,16 +197,16 @@ func TestOrderOfBeginAndEnd(t *testing.T) {
 		END { printf("E %d\n", n); }`
 	for range size(100, 1000) {
 		r := trace(t, "-qn", prog)
-		if e, ok := r.err.(*exec.ExitError); !ok || e.ExitCode() != 3 {
-			t.Fatalf("exit(3) gave %v\n%s", r.err, r.stderr)
+		if e, ok := r.Err.(*exec.ExitError); !ok || e.ExitCode() != 3 {
+			t.Fatalf("exit(3) gave %v\n%s", r.Err, r.Stderr)
 		}
-		lines := strings.Fields(strings.ReplaceAll(r.stdout, "E ", "E"))
+		lines := strings.Fields(strings.ReplaceAll(r.Stdout, "E ", "E"))
 		if len(lines) < 3 || lines[0] != "B" || !strings.HasPrefix(lines[len(lines)-1], "E") {
-			t.Fatalf("order:\n%s", r.stdout)
+			t.Fatalf("order:\n%s", r.Stdout)
 		}
 		for _, l := range lines[1 : len(lines)-1] {
 			if l != "x" {
-				t.Fatalf("between BEGIN and END: %q in\n%s", l, r.stdout)
+				t.Fatalf("between BEGIN and END: %q in\n%s", l, r.Stdout)
 			}
 		}
 	}

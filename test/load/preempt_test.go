@@ -39,5 +39,5 @@ func TestPreemptedUprobes(t *testing.T) {
 			hits++
 		}
 	}
-	r.accounts(t, "recorded", hits, calls(t, r.stdout))
+	r.accounts(t, "recorded", hits, calls(t, r.Stdout))
 }

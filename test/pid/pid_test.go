@@ -45,25 +45,17 @@ func source(t *testing.T, name, text string) string {
 	return path
 }
 
-type result struct {
-	stdout, stderr string
-	err            error
-}
+// result is testkernel.Result with what these tests ask of it.
+type result struct{ testkernel.Result }
 
 func trace(t *testing.T, args ...string) result {
 	t.Helper()
-	cmd := exec.Command(testkernel.Godtrace(t), args...)
-	var out, errb bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &errb
-	err := cmd.Run()
-	return result{out.String(), errb.String(), err}
+	return result{testkernel.Trace(t, args...)}
 }
 
 func (r result) ok(t *testing.T) result {
 	t.Helper()
-	if r.err != nil {
-		t.Fatalf("%v\nstdout:\n%s\nstderr:\n%s", r.err, r.stdout, r.stderr)
-	}
+	r.OK(t)
 	return r
 }
 
@@ -108,9 +100,9 @@ func TestShapes(t *testing.T) {
 		t.Run(flags, func(t *testing.T) {
 			prog := compile(t, "testdata/calls.c", strings.Fields(flags)...)
 			r := trace(t, "-qn", shapes, "-c", prog+" 40").ok(t)
-			got := counts(r.stdout, "got")
+			got := counts(r.Stdout, "got")
 			n := 0
-			for line := range strings.Lines(r.stdout) {
+			for line := range strings.Lines(r.Stdout) {
 				f := strings.Fields(line)
 				if len(f) < 3 || f[0] == "got" {
 					continue
@@ -122,7 +114,7 @@ func TestShapes(t *testing.T) {
 				}
 			}
 			if n != 11 {
-				t.Errorf("%d functions counted by the program, want 11:\n%s", n, r.stdout)
+				t.Errorf("%d functions counted by the program, want 11:\n%s", n, r.Stdout)
 			}
 		})
 	}
@@ -166,11 +158,11 @@ func TestNames(t *testing.T) {
 				t.Skip("SKIP-FEATURE: nm")
 			}
 			r := trace(t, "-n", "pid$target:"+c.desc+"{@=count()}", "-c", prog).ok(t)
-			if got := strings.TrimSpace(r.stdout); got != c.count {
-				t.Errorf("counted %q, want %s\n%s", got, c.count, r.stderr)
+			if got := strings.TrimSpace(r.Stdout); got != c.count {
+				t.Errorf("counted %q, want %s\n%s", got, c.count, r.Stderr)
 			}
-			if !strings.Contains(r.stderr, c.note) {
-				t.Errorf("no word of %q:\n%s", c.note, r.stderr)
+			if !strings.Contains(r.Stderr, c.note) {
+				t.Errorf("no word of %q:\n%s", c.note, r.Stderr)
 			}
 		})
 	}
@@ -202,14 +194,14 @@ func TestRefusals(t *testing.T) {
 		{"uprobe:/etc/hostname:main:entry", "[D_PROC_LIB] failed to read /etc/hostname"},
 	} {
 		r := trace(t, "-xerrtags", "-n", c.desc, "-c", prog)
-		if code := exitCode(r.err); code != 1 || !strings.Contains(r.stderr, c.want) {
-			t.Errorf("%s: status %d, want 1 and %q:\n%s", c.desc, code, c.want, r.stderr)
+		if code := exitCode(r.Err); code != 1 || !strings.Contains(r.Stderr, c.want) {
+			t.Errorf("%s: status %d, want 1 and %q:\n%s", c.desc, code, c.want, r.Stderr)
 		}
 	}
 	r := trace(t, "-xmaxprobes=100", "-n", "pid$target:libc.so.6::entry", "-c", prog)
 	want := regexp.MustCompile(`probe description pid\d+:libc\.so\.6::entry matches \d{4} probes, limit 100 \(raise with -x maxprobes=\)`)
-	if exitCode(r.err) != 1 || !want.MatchString(r.stderr) {
-		t.Errorf("over the limit: %v\n%s", r.err, r.stderr)
+	if exitCode(r.Err) != 1 || !want.MatchString(r.Stderr) {
+		t.Errorf("over the limit: %v\n%s", r.Err, r.Stderr)
 	}
 }
 
@@ -267,8 +259,8 @@ func TestUnharmed(t *testing.T) {
 				desc = "pid$target:a.out::,pid$target:libstdc++*:*throw*:entry,pid$target:libgcc_s*::entry,pid$target:libgcc_s*::return{@=count()}"
 			}
 			r := trace(t, "-n", desc+"END{printa(\"\\ncounted %@d\\n\",@)}", "-c", cmd)
-			got, count, ok := strings.Cut(r.stdout, "\ncounted ")
-			all := got + programErrors(r.stderr)
+			got, count, ok := strings.Cut(r.Stdout, "\ncounted ")
+			all := got + programErrors(r.Stderr)
 			for line := range strings.Lines(string(want)) {
 				// Its output and its errors come by ways of their own.
 				if !strings.Contains(all, line) {
@@ -284,8 +276,8 @@ func TestUnharmed(t *testing.T) {
 			} else if code < 0 {
 				end = "terminated by SIG"
 			}
-			if !strings.Contains(r.stderr, end) {
-				t.Errorf("it did not end by %q:\n%s", end, r.stderr)
+			if !strings.Contains(r.Stderr, end) {
+				t.Errorf("it did not end by %q:\n%s", end, r.Stderr)
 			}
 		})
 	}
@@ -472,8 +464,8 @@ func TestLoadedLater(t *testing.T) {
 	for _, desc := range []string{"pid$target:libmore*:more:entry", "pid$target:libmore.so:more:entry", "pid$target:libmore:more:entry", "pid$target::more:entry", "pid$target:libmore.so:mor*:return"} {
 		t.Run(desc, func(t *testing.T) {
 			r := trace(t, "-qZn", desc+"{@[probemod,probefunc,strlen(probefunc)]=count();} pid$target:libmore*:init:entry{@[\"init\",\"\",0]=count()} END{printa(\"%s %s %d %@d\\n\",@);}", "-c", prog+" "+so).ok(t)
-			if want := "init  0 1\nlibmore.so more 4 4\n"; strings.TrimRight(r.stdout, "\n")+"\n" != want {
-				t.Errorf("got %q, want %q\n%s", r.stdout, want, r.stderr)
+			if want := "init  0 1\nlibmore.so more 4 4\n"; strings.TrimRight(r.Stdout, "\n")+"\n" != want {
+				t.Errorf("got %q, want %q\n%s", r.Stdout, want, r.Stderr)
 			}
 		})
 	}
@@ -499,8 +491,8 @@ func TestEvalTime(t *testing.T) {
 		{"exec", prog, "3"}, {"preinit", prog, "3"}, {"postinit", prog, "2"}, {"main", prog, "2"}, {"preinit", script, "3"}, {"main", script, "2"},
 	} {
 		r := trace(t, "-qZn", "pid$target:libinit*:called:entry{@=count()}", "-xevaltime="+c.when, "-c", c.cmd).ok(t)
-		if got := strings.TrimSpace(r.stdout); got != c.want {
-			t.Errorf("evaltime=%s: counted %q, want %s\n%s", c.when, got, c.want, r.stderr)
+		if got := strings.TrimSpace(r.Stdout); got != c.want {
+			t.Errorf("evaltime=%s: counted %q, want %s\n%s", c.when, got, c.want, r.Stderr)
 		}
 	}
 }
@@ -526,7 +518,7 @@ func TestFollowFork(t *testing.T) {
 	defer func() { other.Process.Kill(); other.Wait() }()
 	for _, c := range []struct{ option, want string }{{"followfork", "7 7"}, {"followfork=off", "1 1"}} {
 		r := trace(t, "-qn", "pid$target:a.out:f:entry{@=count()} pid$target:a.out:f:return/arg1<9/{@r=count()} END{printa(\"%@d %@d\",@,@r)}", "-x"+c.option, "-c", prog).ok(t)
-		if got := strings.TrimSpace(r.stdout); got != c.want {
+		if got := strings.TrimSpace(r.Stdout); got != c.want {
 			t.Errorf("%s: counted %q, want %q", c.option, got, c.want)
 		}
 	}
@@ -545,8 +537,8 @@ func TestGone(t *testing.T) {
 	want := regexp.MustCompile("gone`outer\\+0x[0-9a-f]+\n *gone`main\\+0x[0-9a-f]+\n")
 	for _, cmd := range []string{prog, "sh -c " + prog} {
 		r := trace(t, "-qn", `syscall::exit_group:entry/execname=="gone"/{@[ustack()]=count(); ustack();}`, "-c", cmd).ok(t)
-		if n := len(want.FindAllString(r.stdout, -1)); n != 2 {
-			t.Errorf("%s: %d stacks with outer and main, want 2:\n%s", cmd, n, r.stdout)
+		if n := len(want.FindAllString(r.Stdout, -1)); n != 2 {
+			t.Errorf("%s: %d stacks with outer and main, want 2:\n%s", cmd, n, r.Stdout)
 		}
 	}
 }
@@ -564,9 +556,9 @@ func TestGo(t *testing.T) {
 			pid$target:a.out:main.deep:return{@s[probefunc]=sum(uregs[R_RAX]);}
 			pid$target:a.out:main.big:return{@s[probefunc]=sum(uregs[R_RAX]);}
 			END{printa("got %s %@d %@d %@d\n",@e,@r,@s)}`, "-c", prog+" 30").ok(t)
-		got := counts(r.stdout, "got")
+		got := counts(r.Stdout, "got")
 		n := 0
-		for line := range strings.Lines(r.stdout) {
+		for line := range strings.Lines(r.Stdout) {
 			f := strings.Fields(line)
 			if len(f) == 3 && strings.HasPrefix(f[0], "main.") {
 				n++
@@ -576,12 +568,12 @@ func TestGo(t *testing.T) {
 			}
 		}
 		if n != 3 {
-			t.Errorf("the program counts %d functions, want 3:\n%s\n%s", n, r.stdout, r.stderr)
+			t.Errorf("the program counts %d functions, want 3:\n%s\n%s", n, r.Stdout, r.Stderr)
 		}
 	}
 	r := trace(t, "-xpidreturn=address", "-n", "pid$target:a.out:main.leaf:return", "-c", prog)
-	if exitCode(r.err) != 1 || !strings.Contains(r.stderr, "a Go program does not survive") {
-		t.Errorf("return probes by address in Go: %v\n%s", r.err, r.stderr)
+	if exitCode(r.Err) != 1 || !strings.Contains(r.Stderr, "a Go program does not survive") {
+		t.Errorf("return probes by address in Go: %v\n%s", r.Err, r.Stderr)
 	}
 }
 
@@ -618,10 +610,10 @@ func TestIndirect(t *testing.T) {
 			LIB:strlen:return,LIB:strchr:return/pid==$target/{@r[probefunc]=count()}
 			END{printa("e %s %@d\n",@); printa("r %s %@d\n",@r);}`, "LIB", from)
 		r := trace(t, "-qn", d, "-c", prog).ok(t)
-		e, ret := counts(r.stdout, "e"), counts(r.stdout, "r")
+		e, ret := counts(r.Stdout, "e"), counts(r.Stdout, "r")
 		// The dynamic linker and the C library call some of them for themselves.
 		if e["memcpy"] != "13" || !atLeast(e["strlen"], 11) || !atLeast(e["strchr"], 17) || ret["strlen"] != e["strlen"] || ret["strchr"] != e["strchr"] {
-			t.Errorf("%s: entries %v, returns %v\n%s", from, e, ret, r.stderr)
+			t.Errorf("%s: entries %v, returns %v\n%s", from, e, ret, r.Stderr)
 		}
 	}
 }
