@@ -180,6 +180,8 @@ func (d *dtrace) run(arg0 string) (int, error) {
 		}
 		defer f.Close()
 		d.out, d.file = f, f
+	} else if !d.discard && (d.mode == modeList || !d.noExec) && closed(d.io.out) {
+		return 0, failed("failed to write to <stdout>", syscall.EBADF)
 	}
 	if d.mode == modeList {
 		return exitOK, d.list()

@@ -2,12 +2,15 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"godtrace"
 )
 
 // stallGrace is how long a reader that takes nothing is waited for once
@@ -76,6 +79,44 @@ func (o *output) Write(b []byte) (int, error) {
 		}
 	}
 	return done, nil
+}
+
+// closed reports whether f was closed when this process began. Go's runtime
+// then opens /dev/null in its place, to which every write succeeds. A
+// /dev/null of that kind is told from one that was handed down by who opened
+// it: since the exec of this process its credentials are an object of their
+// own, which only files opened since refer to.
+func closed(f *os.File) bool {
+	var st unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
+		return true
+	}
+	flags, err := unix.FcntlInt(f.Fd(), unix.F_GETFL, 0)
+	if err != nil || st.Mode&unix.S_IFMT != unix.S_IFCHR || st.Rdev != unix.Mkdev(1, 3) || flags&unix.O_ACCMODE != unix.O_RDWR {
+		return false
+	}
+	s, err := godtrace.Open()
+	if err != nil {
+		return false
+	}
+	defer s.Close()
+	const ours = 7
+	p, err := s.Compile(fmt.Sprintf("BEGIN { exit(curthread->files->fdt->fd[%d]->f_cred == curthread->cred ? %d : 0); }", f.Fd(), ours),
+		godtrace.CompileOptions{})
+	if err != nil {
+		return false
+	}
+	if _, err := s.Exec(p); err != nil {
+		return false
+	}
+	if err := s.Go(); err != nil {
+		return false // without the right to look, the benefit of the doubt
+	}
+	for {
+		if st, err := s.Work(); err != nil || st == godtrace.Done {
+			return err == nil && s.ExitStatus() == ours
+		}
+	}
 }
 
 func (o *output) error(err error) error {
