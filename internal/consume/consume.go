@@ -498,21 +498,27 @@ func (c *Consumer) values(a *dif.Action, payload []byte, d *probe.Desc) []format
 }
 
 func (c *Consumer) printTyped(a *dif.Action, payload []byte) error {
-	var addr uint64
-	f := &a.Fields[0]
-	if len(a.Fields) > 1 {
-		addr, f = c.intArg(a, 0, payload), &a.Fields[1]
-	}
+	addr, data := c.typed(a, payload)
 	var w strings.Builder
-	size := f.Size
-	if c.PrintSize > 0 {
-		size = min(size, c.PrintSize)
-	}
-	if err := types.Print(&w, a.Type, payload[f.Off:f.Off+size], types.PrintOpts{Addr: addr, Indent: types.PrintIndent}); err != nil {
+	if err := types.Print(&w, a.Type, data, types.PrintOpts{Addr: addr, Indent: types.PrintIndent}); err != nil {
 		return err
 	}
 	c.buf = append(c.buf, w.String()...)
 	return nil
+}
+
+// typed is what print() recorded: where the value was, 0 if nowhere, and as
+// much of it as printsize allows.
+func (c *Consumer) typed(a *dif.Action, payload []byte) (addr uint64, data []byte) {
+	f := &a.Fields[0]
+	if len(a.Fields) > 1 {
+		addr, f = c.intArg(a, 0, payload), &a.Fields[1]
+	}
+	size := f.Size
+	if c.PrintSize > 0 {
+		size = min(size, c.PrintSize)
+	}
+	return addr, payload[f.Off : f.Off+size]
 }
 
 // snapshot brings the tables up to date, once a batch.

@@ -13,6 +13,7 @@ import (
 	"godtrace/internal/dif"
 	"godtrace/internal/format"
 	"godtrace/internal/probe"
+	"godtrace/internal/types"
 )
 
 // Structured is the form of structured output: the option oformat.
@@ -68,11 +69,12 @@ type structured struct {
 	open, between, close string
 	write                func(*strings.Builder, object)
 
-	head   object
-	output list
-	begun  bool
-	any    bool // something was written
-	text   strings.Builder
+	head    object
+	payload []byte // of the firing's record
+	output  list
+	begun   bool
+	any     bool // something was written
+	text    strings.Builder
 }
 
 func head(time uint64, cpu, id int, d probe.Desc) object {
@@ -83,7 +85,7 @@ func head(time uint64, cpu, id int, d probe.Desc) object {
 }
 
 func (s *structured) Firing(v *View) {
-	s.head, s.output = head(v.Time, v.CPU, v.Probe.ID, v.Probe.Desc), nil
+	s.head, s.output, s.payload = head(v.Time, v.CPU, v.Probe.ID, v.Probe.Desc), nil, v.payload
 	s.begun = true
 }
 
@@ -103,13 +105,40 @@ func (s *structured) Action(a *dif.Action, vals []format.Value, text []byte) {
 	case dif.ActTracemem:
 		add("tracemem", hex.EncodeToString(vals[0].Bytes))
 	case dif.ActPrint:
-		s.output = append(s.output, object{{"type", list{object{{"name", a.Type.String()}, {"value", string(text)}}}}})
+		addr, data := s.c.typed(a, s.payload)
+		o := typed(types.Tree(a.Type, data))
+		if addr != 0 {
+			o = append(o, member{"address", "0x" + strconv.FormatUint(addr, 16)})
+		}
+		s.output = append(s.output, object{{"type", list{o}}})
 	case dif.ActStack, dif.ActUStack, dif.ActJStack, dif.ActSym, dif.ActUSym, dif.ActFunc, dif.ActUFunc,
 		dif.ActMod, dif.ActUMod, dif.ActUAddr:
 		for _, v := range vals {
 			s.output = append(s.output, s.traced(v))
 		}
 	}
+}
+
+// typed is a value with its type; the value of a struct, union or array is a
+// list of such objects.
+func typed(p types.Printed) object {
+	var o object
+	if p.Member != "" {
+		o = append(o, member{"member-name", p.Member})
+	}
+	o = append(o, member{"name", p.Type})
+	switch v := p.Value.(type) {
+	case nil: // it was not recorded
+	case []types.Printed:
+		parts := list{}
+		for _, part := range v {
+			parts = append(parts, typed(part))
+		}
+		o = append(o, member{"value", parts})
+	default:
+		o = append(o, member{"value", v})
+	}
+	return o
 }
 
 // traced is the object of one value.

@@ -8,6 +8,7 @@ import (
 	"godtrace/internal/dif"
 	"godtrace/internal/format"
 	"godtrace/internal/probe"
+	"godtrace/internal/types"
 )
 
 // places names addresses: those below 0x100 are in the kernel or the library,
@@ -38,6 +39,10 @@ func TestStructuredKeys(t *testing.T) {
 		return []dif.Field{{Kind: k, Size: size, Sym: sym}}
 	}
 	const pid = 7
+	point := types.NewStruct("D", "point", false, []types.Field{
+		{Name: "x", Type: types.TInt}, {Name: "y", Type: types.TInt},
+		{Name: "tag", Type: &types.Array{Elem: types.TChar, N: 4}}, {Name: "n", Type: &types.Array{Elem: types.TShort, N: 2}},
+	})
 	for _, c := range []struct {
 		name    string
 		action  dif.Action
@@ -60,6 +65,14 @@ func TestStructuredKeys(t *testing.T) {
 		{"umod", dif.Action{Kind: dif.ActUMod, Fields: field(dif.FUSym, 16, dif.ActUMod)}, []uint64{pid, 0x14}, `[{"umod": "libc.so.6"}]`},
 		{"tracemem", dif.Action{Kind: dif.ActTracemem, Fields: field(dif.FBytes, 4, 0)}, []uint64{0x04030201}, `[{"tracemem": "01020304"}]`},
 		{"trace of a structure", dif.Action{Kind: dif.ActTrace, Fields: field(dif.FBytes, 8, 0)}, []uint64{0xff}, `[{"value": "ff00000000000000"}]`},
+		{"print of a structure", dif.Action{Kind: dif.ActPrint, Type: point,
+			Fields: []dif.Field{{Kind: dif.FInt, Size: 8}, {Kind: dif.FBytes, Off: 8, Size: 16}}}, []uint64{0xffff888100a1c000, 1<<32 - 2, 0x6f6c},
+			`[{"type": [{"name": "struct point", "address": "0xffff888100a1c000", "value": [
+				{"member-name": "x", "name": "int", "value": -2}, {"member-name": "y", "name": "int", "value": 0},
+				{"member-name": "tag", "name": "char [4]", "value": "lo"},
+				{"member-name": "n", "name": "short [2]", "value": [{"name": "short", "value": 0}, {"name": "short", "value": 0}]}]}]}]`},
+		{"print of a number", dif.Action{Kind: dif.ActPrint, Type: types.TUint64, Fields: []dif.Field{{Kind: dif.FInt, Size: 8}}},
+			[]uint64{1<<64 - 1}, `[{"type": [{"name": "uint64_t", "value": 18446744073709551615}]}]`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			obj := &dif.Object{Records: []*dif.Record{{Size: 8 * len(c.payload), Actions: []dif.Action{c.action}}}}

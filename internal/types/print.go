@@ -19,7 +19,10 @@ type PrintOpts struct {
 const PrintIndent = 44
 
 // maxPrint bounds the lines of one value: a broken type may nest without end.
-const maxPrint = 1 << 18
+const (
+	maxPrint  = 1 << 18
+	maxLevels = 1024 // and levels
+)
 
 // Print writes the value of type t that data holds the way the action print()
 // of DTrace on Linux does: the address, then one line a member, each with its
@@ -58,7 +61,7 @@ type field struct{ shift, bits int64 }
 func (p *printer) value(name string, t Type, off int64, f field, indent int, after string) bool {
 	p.lines++
 	size := t.Size()
-	if off+min(size, 1) > int64(len(p.data)) || p.lines > maxPrint || indent > 1024 {
+	if off+min(size, 1) > int64(len(p.data)) || p.lines > maxPrint || indent > maxLevels {
 		p.line(indent, "...\n")
 		return false
 	}
@@ -92,18 +95,25 @@ func typeWord(t Type) string {
 	return strings.TrimSuffix(t.String(), " {...}")
 }
 
+// memberAt is where a member of the struct at off lies: its place, and the bits
+// there of a bit-field.
+func memberAt(s *Struct, m Field, off int64) (at int64, f field) {
+	if m.Bits <= 0 {
+		return off + m.Off, field{}
+	}
+	// The storage unit of the member's type that holds the first bit.
+	unit := max(m.Type.Size(), 1)
+	at = off + m.BitOff/8/unit*unit
+	f = field{m.BitOff - (at-off)*8, m.Bits}
+	if at+unit > off+s.Bytes { // the unit reaches beyond the struct
+		at, f.shift = off+m.BitOff/8, m.BitOff%8
+	}
+	return at, f
+}
+
 func (p *printer) members(s *Struct, off int64, indent int) bool {
 	for _, m := range s.Members() {
-		at, f := off+m.Off, field{}
-		if m.Bits > 0 {
-			// The storage unit of the member's type that holds the first bit.
-			unit := max(m.Type.Size(), 1)
-			at = off + m.BitOff/8/unit*unit
-			f = field{m.BitOff - (at-off)*8, m.Bits}
-			if at+unit > off+s.Bytes { // the unit reaches beyond the struct
-				at, f.shift = off+m.BitOff/8, m.BitOff%8
-			}
-		}
+		at, f := memberAt(s, m, off)
 		if p.zero(m.Type, at, f) {
 			continue
 		}
@@ -203,20 +213,9 @@ func (p *printer) scalar(t Type, off int64, f field) string {
 	if size > 8 {
 		return hex(b)
 	}
-	var v int64
-	if f.bits > 0 {
-		raw, ok := p.bits(off, f)
-		if !ok {
-			return "..."
-		}
-		v = int64(raw)
-		if IsSigned(t) && f.bits < 64 {
-			v = v << (64 - f.bits) >> (64 - f.bits)
-		}
-	} else {
-		var buf [8]byte
-		copy(buf[:], b)
-		v = Convert(int64(binary.LittleEndian.Uint64(buf[:])), t)
+	v, ok := p.integer(t, off, f)
+	if !ok {
+		return "..."
 	}
 	switch x := u.(type) {
 	case *Pointer:
@@ -234,6 +233,25 @@ func (p *printer) scalar(t Type, off int64, f field) string {
 		return fmt.Sprint(v)
 	}
 	return fmt.Sprint(uint64(v))
+}
+
+// integer is the value of an integer, pointer or enumeration of at most eight
+// bytes; not ok if it is wider, or a bit-field beyond data.
+func (p *printer) integer(t Type, off int64, f field) (v int64, ok bool) {
+	switch {
+	case f.bits > 0:
+		raw, ok := p.bits(off, f)
+		v = int64(raw)
+		if IsSigned(t) && f.bits < 64 {
+			v = v << (64 - f.bits) >> (64 - f.bits)
+		}
+		return v, ok
+	case t.Size() > 8:
+		return 0, false
+	}
+	var buf [8]byte
+	copy(buf[:], p.data[off:off+t.Size()])
+	return Convert(int64(binary.LittleEndian.Uint64(buf[:])), t), true
 }
 
 // hex prints an integer wider than any register, most significant byte first.

@@ -4,6 +4,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 )
@@ -110,4 +111,51 @@ func FuzzPrint(f *testing.F) {
 			t.Fatal(err)
 		}
 	})
+}
+
+// Tree says what Print says, nested, and leaves no zeroes out.
+func TestTree(t *testing.T) {
+	enum := &Enum{Tag: "color", Bytes: 4, Values: []Enumerator{{"RED", 0}, {"GREEN", 1}}}
+	point := NewStruct("D", "point", false, []Field{mem("x", TInt), mem("y", TInt)})
+	s := NewStruct("D", "test", false, []Field{
+		mem("a", TInt), mem("b", arr(5, TChar)), mem("raw", arr(3, TChar)), mem("p", &Pointer{Elem: point}), mem("e", enum), mem("e2", enum),
+		bit("f", TInt, 3), bit("g", TUInt, 7), mem("in", point), mem("pts", arr(2, point)), mem("d", TDouble),
+	})
+	data := make([]byte, s.Size())
+	put := func(name string, b ...byte) {
+		off, _, ok := FindMember(s, name)
+		if !ok {
+			t.Fatal(name)
+		}
+		copy(data[off/8:], b)
+	}
+	put("a", 0xfe, 0xff, 0xff, 0xff)
+	put("b", []byte("test")...)
+	put("raw", 'a', 1, 0)
+	put("p", 0, 0xc0, 0xa1, 0, 0x81, 0x88, 0xff, 0xff)
+	put("e", 1)
+	put("e2", 9)
+	put("f", 0b1111_1110, 0b11) // f = 6 in 3 signed bits, -2; g = 127
+	put("in", 0, 0, 0, 0, 7)
+	put("d", 0, 0, 0, 0, 0, 0, 0xf8, 0xbf) // -1.5
+	xy := func(name string, x, y int64) Printed {
+		return Printed{name, "struct point", []Printed{{"x", "int", x}, {"y", "int", y}}}
+	}
+	want := Printed{"", "struct test", []Printed{
+		{"a", "int", int64(-2)}, {"b", "char [5]", "test"},
+		{"raw", "char [3]", []Printed{{"", "char", int64('a')}, {"", "char", int64(1)}, {"", "char", int64(0)}}},
+		{"p", "struct point *", "0xffff888100a1c000"}, {"e", "enum color", "GREEN"}, {"e2", "enum color", uint64(9)},
+		{"f", "int", int64(-2)}, {"g", "unsigned int", uint64(127)}, xy("in", 0, 7),
+		{"pts", "struct point [2]", []Printed{xy("", 0, 0), xy("", 0, 0)}}, {"d", "double", -1.5},
+	}}
+	if got := Tree(s, data); !reflect.DeepEqual(got, want) {
+		t.Errorf("got  %v\nwant %v", got, want)
+	}
+	cut := Printed{"", "struct point", []Printed{{"x", "int", int64(3)}}}
+	if got := Tree(point, []byte{3, 0, 0, 0, 1}); !reflect.DeepEqual(got, cut) {
+		t.Errorf("cut short: got %v, want %v", got, cut)
+	}
+	if got := Tree(point, nil); !reflect.DeepEqual(got, Printed{Type: "struct point"}) {
+		t.Errorf("of nothing: %v", got)
+	}
 }
