@@ -93,7 +93,7 @@ func (s *Session) newConsumer(r *running) *consume.Consumer {
 		out = io.Discard
 	}
 	c := consume.New(r.obj, probes, out, host{s})
-	c.Testing = s.Testing
+	c.Testing, c.Dissect = s.Testing, true
 	c.Resolve.Procs = s.procs
 	c.Format.Grouping = numericLocale()
 	s.applyOutputOptions(c)

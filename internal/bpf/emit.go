@@ -975,7 +975,15 @@ func (f *fn) readStr(in *dif.Ins, n int) {
 func (f *fn) readMem(in *dif.Ins, n int) {
 	c := f.c
 	f.getTo(in.A, r3)
-	c.imm(r2, int64(n))
+	if in.Op == dif.RecMem && in.B != 0 {
+		fits := c.newLabel()
+		f.getTo(in.B, r2)
+		c.jmpImm(jLE, r2, int32(n), fits)
+		c.imm(r2, int64(n))
+		c.place(fits)
+	} else {
+		c.imm(r2, int64(n))
+	}
 	helper := int32(fnProbeReadKernel)
 	if in.Space == dif.SpaceUser {
 		helper = f.readUser()

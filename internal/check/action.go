@@ -328,8 +328,7 @@ func (c *Checker) action(v val) Stmt {
 	case actSpeculate:
 		a.Kind, a.Args = dif.ActSpeculate, []Expr{scalar(0, types.TInt)}
 	case actPcap:
-		a.Kind = dif.ActPcap
-		a.Args = []Expr{scalar(0, types.TVoidPtr), scalar(1, types.TInt)}
+		c.pcap(a, scalar(0, types.TVoidPtr), scalar(1, types.TInt))
 	case actRaise:
 		a.Kind, a.Op, a.Args = dif.ActRaise, dif.OpRaise, []Expr{scalar(0, types.TInt)}
 	case actStop:
@@ -344,6 +343,24 @@ func (c *Checker) action(v val) Stmt {
 		fail(pos, "D_UNKNOWN", "tracing function %s( ) is not yet supported", id.name)
 	}
 	return a
+}
+
+// pcap records the bytes of a packet, as far as they lie in one piece: what
+// follows in page fragments belongs to the payload of large packets.
+func (c *Checker) pcap(a *Action, skb, proto Expr) {
+	a.Kind, a.N = dif.ActPcap, c.intOption("pcapsize")
+	t := c.withComplete(c.protoType(a.P, "struct sk_buff"))
+	c.nslots++
+	slot := c.nslots
+	a.N2 = int64(slot)
+	a.Args = []Expr{conv(skb, types.NewPointer(t)), proto}
+	for _, name := range []string{"len", "data_len", "data"} {
+		bits, f, ok := types.FindMember(t, name)
+		if !ok {
+			fail(a.P, "D_TYPE_MEMBER", "%s is not a member of %s", name, t)
+		}
+		a.Args = append(a.Args, c.mem(a.P, &LetRef{E{types.NewPointer(t), a.P}, slot}, bits/8, f.Type, false).x)
+	}
 }
 
 // aggArg takes the aggregation an action works on.

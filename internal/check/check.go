@@ -32,7 +32,7 @@ type Options struct {
 	// SetOption is called for #pragma D option; value is "" where none was given.
 	SetOption func(name, value string) error
 	// Int is the present value of a numeric option: strsize, stackframes,
-	// ustackframes, jstackframes, jstackstrsize, maxframes. nil: the defaults.
+	// ustackframes, jstackframes, jstackstrsize, maxframes, pcapsize. nil: the defaults.
 	Int func(name string) int64
 	// HasProvider and HasModule answer #pragma D depends_on.
 	HasProvider, HasModule func(name string) bool
@@ -517,5 +517,5 @@ func (c *Checker) intOption(name string) int64 {
 		}
 	}
 	return map[string]int64{"strsize": 256, "scratchsize": 256, "stackframes": 20, "ustackframes": 100,
-		"jstackframes": 50, "jstackstrsize": 512, "maxframes": 127}[name]
+		"jstackframes": 50, "jstackstrsize": 512, "maxframes": 127, "pcapsize": 100}[name]
 }

@@ -40,7 +40,7 @@ struct mutex { long owner; };
 typedef struct { int raw; } rwlock_t;
 struct in6_addr { unsigned char s6_addr[16]; };
 typedef unsigned int ipaddr_t;
-struct sk_buff { unsigned len; unsigned char *data; };
+struct sk_buff { unsigned len, data_len; unsigned char *data; };
 typedef struct { double d; } floaty_t;
 int jiffies;
 `

@@ -72,7 +72,9 @@ type (
 	//	ActFtruncate
 	//	ActSpeculate                Args[0]
 	//	ActCommit, ActDiscard       Args[0]; Op
-	//	ActPcap                     Args[0] address of the sk_buff, Args[1] protocol
+	//	ActPcap                     Args[0] address of the sk_buff, bound to slot N2 for the others: Args[1] protocol,
+	//	                            Args[2] length of the packet, Args[3] how much of it is not in one piece,
+	//	                            Args[4] where it is; N bytes at most
 	//	ActRaise                    Op (OpRaise OpStop OpChill OpPanic OpReturn OpCopyout OpCopyoutstr), Args
 	Action struct {
 		at

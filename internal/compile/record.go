@@ -169,13 +169,32 @@ func (f *fn) action(s *check.Action) {
 	case dif.ActSym, dif.ActFunc, dif.ActMod, dif.ActUSym, dif.ActUFunc, dif.ActUMod, dif.ActUAddr:
 		a.Fields = []dif.Field{f.recordSym(s.Kind, s.Args[0])}
 	case dif.ActPcap:
-		f.fail("D_UNKNOWN", "pcap( ) is not supported yet; record the packet with tracemem( )")
+		a.Fields = f.pcap(s)
 	default:
 		for _, x := range s.Args {
 			a.Fields = append(a.Fields, f.record(x))
 		}
 	}
 	f.rec.Actions = append(f.rec.Actions, a)
+}
+
+// pcap records a packet: its protocol, its length, how many bytes of it there
+// are, and the bytes.
+func (f *fn) pcap(s *check.Action) []dif.Field {
+	f.lets[int(s.N2)] = inReg(f.scalar(s.Args[0]))
+	proto := f.record(s.Args[1])
+	length, rest, n := f.scalar(s.Args[2]), f.scalar(s.Args[3]), f.reg()
+	f.emit(dif.Ins{Op: dif.Sub, Dst: n, A: length, B: rest})
+	fits := f.label()
+	f.emit(dif.Ins{Op: dif.Br, Cond: dif.ULE, A: n, Imm: s.N, Target: fits})
+	f.emit(dif.Ins{Op: dif.Imm, Dst: n, Imm: s.N})
+	f.place(fits)
+	fields := []dif.Field{proto,
+		f.recordInt(inReg(length), 4, false, types.TUint32),
+		f.recordInt(inReg(n), 4, false, types.TUint32)}
+	fl := f.field(dif.Field{Kind: dif.FBytes, Size: int(s.N), Type: types.TVoidPtr})
+	f.emit(dif.Ins{Op: dif.RecMem, A: f.scalar(s.Args[4]), B: n, Imm: int64(fl.Off), Size: int32(fl.Size)})
+	return append(fields, fl)
 }
 
 // address is the address that e stands for: the value of a pointer or

@@ -102,6 +102,8 @@ type Consumer struct {
 	// Pause, if set, is called before a command is run for system(), and what
 	// it returns after: the session may run at another priority.
 	Pause func() (resume func())
+	// Dissect has pcap() tell what packets are with the help of tshark.
+	Dissect bool
 	// Status is the argument of exit(), once seen.
 	Status int
 	Exited bool
@@ -120,6 +122,7 @@ type Consumer struct {
 	specs   map[uint16][]specRec
 	fresh   bool // the tables are up to date for this batch
 	specsIn bool // so are the speculations
+	packets packets
 }
 
 type specRec struct {
@@ -166,6 +169,9 @@ func (o *output) Write(b []byte) (int, error) {
 
 // Finish ends the output.
 func (c *Consumer) Finish() error {
+	if err := c.endPackets(); err != nil {
+		return err
+	}
 	if c.Sink != nil {
 		if err := c.Sink.Close(); err != nil {
 			return err
@@ -178,6 +184,9 @@ func (c *Consumer) Finish() error {
 // first that any write met.
 func (c *Consumer) Flush() error {
 	if err := c.out.w.Flush(); err != nil && c.out.err == nil {
+		c.out.err = err
+	}
+	if err := c.packets.flush(); err != nil && c.out.err == nil {
 		c.out.err = err
 	}
 	return c.out.err
@@ -470,7 +479,7 @@ func (c *Consumer) action(a *dif.Action, v *View, d *probe.Desc, payload []byte)
 	case dif.ActDiscard:
 		return c.discard(a, payload)
 	case dif.ActPcap:
-		return fmt.Errorf("pcap(): not supported yet")
+		return c.pcap(a, v, payload)
 	}
 	return nil
 }

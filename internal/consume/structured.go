@@ -104,6 +104,8 @@ func (s *structured) Action(a *dif.Action, vals []format.Value, text []byte) {
 		}
 	case dif.ActTracemem:
 		add("tracemem", hex.EncodeToString(vals[0].Bytes))
+	case dif.ActPcap:
+		add("pcap", hex.EncodeToString(packetOf(vals)))
 	case dif.ActPrint:
 		addr, data := s.c.typed(a, s.payload)
 		o := typed(types.Tree(a.Type, data))

@@ -141,7 +141,7 @@ const (
 	RecBegin   // reserve; with a: into speculation a. No room: a drop is counted and the clause ends
 	RecStore   // N bytes = a
 	RecStr     // string at a (Space), N bytes at most with the NUL; faults
-	RecMem     // N bytes at a (Space); faults
+	RecMem     // N bytes at a (Space), or as many as b says where that is less and not register 0; faults
 	RecBuiltin // string built-in Sym in N bytes at most
 	RecStack   // as TStack
 	RecCommit  // hand it over

@@ -549,6 +549,9 @@ func (f *difo) ins(i *Ins, k int) bool {
 		f.result(r, sized(tString, i.Size, true))
 		return true
 	case RecMem:
+		if i.B != 0 {
+			f.use(i.B)
+		}
 		f.result(f.use(i.A), sized(tStruct, i.Size, true))
 		return true
 	case RecBuiltin:

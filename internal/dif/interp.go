@@ -555,7 +555,11 @@ func (x *exec) ins(i *Ins) {
 	case RecStr:
 		putStr(x.payload(i), m.str(i.Space, uint64(r[i.A]), n), false)
 	case RecMem:
-		m.read(i.Space, uint64(r[i.A]), x.payload(i))
+		b := x.payload(i)
+		if i.B != 0 {
+			b = b[:min(uint64(len(b)), uint64(r[i.B]))]
+		}
+		m.read(i.Space, uint64(r[i.A]), b)
 	case RecBuiltin:
 		putStr(x.payload(i), []byte(x.builtinString(BuiltinID(i.Sym))), false)
 	case RecStack:

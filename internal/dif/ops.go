@@ -78,7 +78,7 @@ var ops = [...]opInfo{
 	RecBegin:   {name: "recbegin", use: uAOpt},
 	RecStore:   {name: "recstore", use: uA},
 	RecStr:     {name: "recstr", use: uA},
-	RecMem:     {name: "recmem", use: uA},
+	RecMem:     {name: "recmem", use: uA | uBOpt},
 	RecBuiltin: {name: "recbuiltin"},
 	RecStack:   {name: "recstack"},
 	RecCommit:  {name: "reccommit"},

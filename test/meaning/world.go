@@ -145,7 +145,10 @@ func NewEnv() *Env {
 	e.types["struct file"] = types.NewStruct("vmlinux", "file", false, []types.Field{
 		{Name: "f_flags", Type: types.TUInt}, {Name: "f_pos", Type: types.TLong},
 	})
-	for _, tag := range []string{"path", "mutex", "sk_buff"} {
+	e.types["struct sk_buff"] = types.NewStruct("vmlinux", "sk_buff", false, []types.Field{
+		{Name: "len", Type: types.TUInt}, {Name: "data_len", Type: types.TUInt}, {Name: "data", Type: types.NewPointer(types.TUChar)},
+	})
+	for _, tag := range []string{"path", "mutex"} {
 		e.types["struct "+tag] = types.NewStruct("vmlinux", tag, false, []types.Field{{Name: "n", Type: types.TLong}})
 	}
 	e.types["struct in6_addr"] = types.NewStruct("vmlinux", "in6_addr", false, []types.Field{{Name: "s6_addr", Type: &types.Array{Elem: types.TUChar, N: 16}}})
