@@ -488,7 +488,7 @@ func (f *fn) instrArg(n int, r reg) {
 		address(r)
 	case 1:
 		not := c.newLabel()
-		c.condition(ctx, not)
+		c.condition(ctx, not, true)
 		c.imm(r, 1)
 		c.jmp(done)
 		c.place(not)

@@ -482,7 +482,7 @@ func (m *mainFn) emit() {
 		c.jmpImm(jNE, r0, int32(p.cfg.CPU), out)
 	}
 	if gp.g.Conds {
-		c.condition(func() reg { return r6 }, out)
+		c.condition(func() reg { return r6 }, out, false)
 	}
 	dispatch := m.dispatch(out)
 	leave := out // every way out from here on gives back what was taken
@@ -570,15 +570,36 @@ func (c *code) activity(p *plan, gp *groupPlan, out label) {
 }
 
 // condition leaves if the program sits on a jump that will not be taken: see
-// probe.Cond, which this evaluates as its method Holds does. Registers 0 to 3
-// are lost; ctx gives the one that holds the context.
-func (c *code) condition(ctx func() reg, out label) {
+// probe.Cond, which this evaluates as its method Holds does, byCount those of
+// jumps by RCX too. Registers 0 to 3 are lost; ctx gives the one that holds the
+// context.
+func (c *code) condition(ctx func() reg, out label, byCount bool) {
 	taken := c.newLabel()
 	c.mov(r1, ctx())
 	c.call(fnAttachCookie)
 	c.aluImm(opRsh, r0, probe.CondShift)
 	c.aluImm(opAnd, r0, 0xfff)
 	c.jmpImm(jEQ, r0, 0, taken)
+	if byCount {
+		narrow, wide, empty, count, flags := c.newLabel(), c.newLabel(), c.newLabel(), c.newLabel(), c.newLabel()
+		c.load(8, r1, ctx(), regCX)
+		c.jmpImm(jSet, r0, probe.CondNarrow, narrow)
+		c.jmp(wide)
+		c.place(narrow)
+		c.mov32(r1, r1)
+		c.place(wide)
+		c.jmpImm(jSet, r0, probe.CondCount, count)
+		c.jmpImm(jSet, r0, probe.CondEmpty, empty)
+		c.jmp(flags)
+		c.place(empty)
+		c.jmpImm(jEQ, r1, 0, taken)
+		c.jmp(out)
+		c.place(count)
+		c.jmpImm(jEQ, r1, 1, out)
+		c.place(flags)
+		c.aluImm(opAnd, r0, 0xfff&^(probe.CondCount|probe.CondNarrow))
+		c.jmpImm(jEQ, r0, 0, taken)
+	}
 	c.load(8, r1, ctx(), regFlags)
 	c.mov(r2, r1)
 	c.aluImm(opRsh, r2, 7-1) // SF to bit 1

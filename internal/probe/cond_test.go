@@ -19,7 +19,7 @@ func TestCond(t *testing.T) {
 					flags |= b
 				}
 			}
-			if got, want := probe.CondOf(cc).Holds(flags), insn.Holds(cc, flags); got != want {
+			if got, want := probe.CondOf(cc).Holds(flags, 0), insn.Holds(cc, flags); got != want {
 				t.Errorf("condition %x, flags %#x: %v, want %v", cc, flags, got, want)
 			}
 		}

@@ -97,6 +97,14 @@ const (
 	CondNot  = 1 << 10
 )
 
+// What jumps by RCX need of it (KindInstr only), in the place of bits of RFLAGS
+// that no jump looks at. CondNarrow says that ECX counts.
+const (
+	CondEmpty  = 1 << 3 // it is 0, and nothing else counts: JRCXZ
+	CondCount  = 1 << 4 // it is not 1, and the rest holds: LOOP, LOOPE, LOOPNE
+	CondNarrow = 1 << 8
+)
+
 // CondOf translates the condition code of an x86 jump, 0 (o) to 15 (g).
 func CondOf(cc byte) Cond {
 	const cf, pf, zf, sf, of = 1 << 0, 1 << 2, 1 << 6, 1 << 7, 1 << 11
@@ -107,8 +115,18 @@ func CondOf(cc byte) Cond {
 	return c
 }
 
-// Holds evaluates the condition on RFLAGS.
-func (c Cond) Holds(rflags uint64) bool {
+// Holds evaluates the condition on RFLAGS and RCX.
+func (c Cond) Holds(rflags, rcx uint64) bool {
+	if c&CondNarrow != 0 {
+		rcx = uint64(uint32(rcx))
+	}
+	switch {
+	case c&CondEmpty != 0:
+		return rcx == 0
+	case c&CondCount != 0 && rcx == 1:
+		return false
+	}
+	c &^= CondCount | CondNarrow
 	if c == 0 {
 		return true
 	}

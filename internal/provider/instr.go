@@ -206,15 +206,36 @@ func prefixClass(in insn.Insn) insn.Class {
 // never is a condition that no RFLAGS meet: bit 5 is always clear.
 const never = probe.Cond(1 << 5)
 
-// instrCookie describes an instruction to the program (see probe.KindInstr).
-// A conditional jump that depends on RCX counts as never taken.
-func instrCookie(key int, a insn.At) uint64 {
-	c := never
-	if cc, ok := a.Cond(); ok {
-		c = probe.CondOf(cc)
-	} else if taken, ok := a.Taken(0, 1); ok && taken && a.Class() != insn.Loop {
-		c = 0
+// condition is that under which the instruction branches.
+func condition(in insn.Insn) probe.Cond {
+	const je = 4
+	var narrow probe.Cond
+	if in.Prefix&insn.AdSize != 0 {
+		narrow = probe.CondNarrow
 	}
+	switch cc, ok := in.Cond(); {
+	case ok:
+		return probe.CondOf(cc)
+	case in.Class() == insn.JCXZ:
+		return probe.CondEmpty | narrow
+	case in.Class() == insn.Loop:
+		switch in.Op {
+		case 0xe0:
+			return probe.CondCount | narrow | probe.CondOf(je+1)
+		case 0xe1:
+			return probe.CondCount | narrow | probe.CondOf(je)
+		}
+		return probe.CondCount | narrow
+	}
+	if _, ok := in.Taken(0, 0); ok {
+		return 0
+	}
+	return never
+}
+
+// instrCookie describes an instruction to the program (see probe.KindInstr).
+func instrCookie(key int, a insn.At) uint64 {
+	c := condition(a.Insn)
 	cookie := uint64(key) | uint64(c)<<probe.CondShift
 	if t, ok := a.Target(); ok {
 		cookie |= uint64(uint32(t-a.Addr)) << 32

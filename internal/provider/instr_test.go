@@ -80,17 +80,30 @@ func TestInstrCookie(t *testing.T) {
 		flags  uint64
 		taken  bool
 		target uint64
+		rcx    uint64
 	}{
-		{[]byte{0x74, 0x02}, 1 << 6, true, addr + 4}, // je
-		{[]byte{0x74, 0x02}, 0, false, addr + 4},
-		{[]byte{0x75, 0xfe}, 0, true, addr},                                  // jne to itself
-		{[]byte{0x0f, 0x8c, 0, 1, 0, 0}, 1 << 7, true, addr + 0x106},         // jl
-		{[]byte{0x0f, 0x8c, 0, 1, 0, 0}, 1<<7 | 1<<11, false, addr + 0x106},  // jl, SF == OF
-		{[]byte{0xe8, 0x00, 0x00, 0xf0, 0xff}, 0, true, addr + 5 - 0x100000}, // call
-		{[]byte{0xc3}, 0, true, 0},                                           // ret
-		{[]byte{0xff, 0xd0}, 0, true, 0},                                     // call *%rax
-		{[]byte{0x90}, ^uint64(1 << 5), false, 0},                            // nop
-		{[]byte{0xe2, 0x10}, 1 << 6, false, addr + 0x12},                     // loop
+		{[]byte{0x74, 0x02}, 1 << 6, true, addr + 4, 0}, // je
+		{[]byte{0x74, 0x02}, 0, false, addr + 4, 0},
+		{[]byte{0x75, 0xfe}, 0, true, addr, 0},                                  // jne to itself
+		{[]byte{0x0f, 0x8c, 0, 1, 0, 0}, 1 << 7, true, addr + 0x106, 0},         // jl
+		{[]byte{0x0f, 0x8c, 0, 1, 0, 0}, 1<<7 | 1<<11, false, addr + 0x106, 0},  // jl, SF == OF
+		{[]byte{0xe8, 0x00, 0x00, 0xf0, 0xff}, 0, true, addr + 5 - 0x100000, 0}, // call
+		{[]byte{0xc3}, 0, true, 0, 0},                                           // ret
+		{[]byte{0xff, 0xd0}, 0, true, 0, 0},                                     // call *%rax
+		{[]byte{0x90}, ^uint64(1 << 5), false, 0, 0},                            // nop
+		{[]byte{0xe2, 0x10}, 1 << 6, false, addr + 0x12, 1},                     // loop
+		{[]byte{0xe2, 0x10}, 1 << 6, true, addr + 0x12, 0},                      // loop: counts down first
+		{[]byte{0xe2, 0x10}, 0, true, addr + 0x12, 2},
+		{[]byte{0xe1, 0x10}, 1 << 6, true, addr + 0x12, 2}, // loope
+		{[]byte{0xe1, 0x10}, 0, false, addr + 0x12, 2},
+		{[]byte{0xe1, 0x10}, 1 << 6, false, addr + 0x12, 1},
+		{[]byte{0xe0, 0x10}, 1 << 6, false, addr + 0x12, 2}, // loopne
+		{[]byte{0xe0, 0x10}, 0, true, addr + 0x12, 2},
+		{[]byte{0xe0, 0x10}, 0, false, addr + 0x12, 1},
+		{[]byte{0xe3, 0x10}, 1 << 6, true, addr + 0x12, 0}, // jrcxz
+		{[]byte{0xe3, 0x10}, 1 << 6, false, addr + 0x12, 1 << 32},
+		{[]byte{0x67, 0xe3, 0x10}, 0, true, addr + 0x13, 1 << 32},    // jecxz
+		{[]byte{0x67, 0xe2, 0x10}, 0, false, addr + 0x13, 1<<32 + 1}, // loop by ecx
 	} {
 		in, err := insn.Decode(tt.code)
 		if err != nil {
@@ -102,8 +115,8 @@ func TestInstrCookie(t *testing.T) {
 			target = addr + uint64(int64(d))
 		}
 		cond := probe.Cond(c >> probe.CondShift & 0xfff)
-		if c&probe.KeyMask != 77 || cond.Holds(tt.flags) != tt.taken {
-			t.Errorf("% x: key %d, taken %v; want 77, %v", tt.code, c&probe.KeyMask, cond.Holds(tt.flags), tt.taken)
+		if c&probe.KeyMask != 77 || cond.Holds(tt.flags, tt.rcx) != tt.taken {
+			t.Errorf("% x: key %d, taken %v; want 77, %v", tt.code, c&probe.KeyMask, cond.Holds(tt.flags, tt.rcx), tt.taken)
 		}
 		// A jump to itself has the same difference as no target.
 		if target != tt.target && tt.target != addr {
