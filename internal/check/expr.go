@@ -543,6 +543,8 @@ func userMem(x Expr) bool {
 	switch x := x.(type) {
 	case *Mem:
 		return x.User
+	case *Builtin: // an argument that is an object on the stack of the process
+		return x.Loc != nil && x.Loc.User && types.IsByRef(x.T)
 	case *Conv:
 		return types.IsUser(x.T) || !types.IsPointer(x.T) && userMem(x.X)
 	}
@@ -1606,6 +1608,9 @@ func (c *Checker) stackMember(pos syntax.Pos, v val, name string) val {
 func (c *Checker) objectAddr(v val) (addr Expr, off int64, user bool) {
 	if m, ok := v.x.(*Mem); ok {
 		return m.Addr, m.Off, m.User
+	}
+	if user := userMem(v.x); user {
+		return &AddrOf{E{&types.Pointer{Elem: v.typ(), User: true}, v.pos}, v.x}, 0, true
 	}
 	return &AddrOf{E{types.NewPointer(v.typ()), v.pos}, v.x}, 0, false
 }

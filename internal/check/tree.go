@@ -147,13 +147,15 @@ type (
 	}
 	// Builtin is a built-in variable. Index is nil, or the index of uregs[] and
 	// regs[]. For BArg and BArgs N is the index; Loc is set for a typed argument
-	// that is not simply argN. String built-ins have type string.
+	// that is not simply argN, Parts for one that lies in several registers. String
+	// built-ins have type string.
 	Builtin struct {
 		E
 		ID    dif.BuiltinID
 		N     int
 		Index Expr
 		Loc   *probe.Loc
+		Parts []probe.Part
 		Name  string
 	}
 	// VarRef is a variable or, with Keys, an element of an associative array. An lvalue.

@@ -1,6 +1,7 @@
 package check
 
 import (
+	"slices"
 	"godtrace/internal/dif"
 	"godtrace/internal/probe"
 	"godtrace/internal/syntax"
@@ -510,6 +511,9 @@ func (c *Checker) argsElement(pos syntax.Pos, id *ident, src []syntax.Expr) val 
 	if ctx.multi {
 		fail(pos, "D_ARGS_MULTI", "%s[ ] may not be referenced because probe description %s matches an unstable set of probes", id.name, ctx.pdesc)
 	}
+	if len(ctx.args) == 0 && ctx.probes[0].ArgsErr != nil {
+		failHint(pos, "arg0, arg1, … are there without types", "D_ARGS_TYPE", "%s has no typed arguments: %v", ctx.pdesc, ctx.probes[0].ArgsErr)
+	}
 	if k.Value < 0 || k.Value >= int64(len(ctx.args)) {
 		fail(pos, "D_ARGS_IDX", "index %d is out of range for %s %s[ ]", k.Value, ctx.pdesc, id.name)
 	}
@@ -518,7 +522,10 @@ func (c *Checker) argsElement(pos syntax.Pos, id *ident, src []syntax.Expr) val 
 	if nt == nil {
 		fail(pos, "D_ARGS_TYPE", "failed to resolve native type for %s[%d]", id.name, k.Value)
 	}
-	b := &Builtin{E: E{types.Unqualify(nt), pos}, ID: dif.BArg, N: a.From, Name: "args"}
+	if a.Err != nil {
+		fail(pos, "D_ARGS_TYPE", "%s[%d] of %s has no value: %v", id.name, k.Value, ctx.pdesc, a.Err)
+	}
+	b := &Builtin{E: E{types.Unqualify(nt), pos}, ID: dif.BArg, N: a.From, Parts: a.Parts, Name: "args"}
 	if a.Loc != nil {
 		b.ID, b.N, b.Loc = dif.BArgs, int(k.Value), a.Loc
 	}
@@ -544,6 +551,7 @@ func (c *Checker) commonArgs(probes []*probe.Probe) (args []probe.Arg, multi boo
 		return nil, true
 	}
 	args = probes[0].TypedArgs()
+	cloned := false
 	for _, p := range probes[1:] {
 		other := p.TypedArgs()
 		if len(other) != len(args) {
@@ -554,9 +562,27 @@ func (c *Checker) commonArgs(probes []*probe.Probe) (args []probe.Arg, multi boo
 			if a.From != b.From || !sameType(a.Native, b.Native) || !sameType(a.Xlate, b.Xlate) {
 				return nil, true
 			}
+			if a.Native != nil && types.IsByRef(a.Native) && !samePlace(&a, &b) {
+				return nil, true
+			}
+			if a.Err == nil && b.Err != nil {
+				if !cloned {
+					args, cloned = slices.Clone(args), true
+				}
+				args[i].Err = b.Err
+			}
 		}
 	}
 	return args, false
+}
+
+// samePlace reports whether two objects lie in the same place: what reads them
+// is made once for all probes.
+func samePlace(a, b *probe.Arg) bool {
+	if !slices.Equal(a.Parts, b.Parts) || (a.Loc == nil) != (b.Loc == nil) {
+		return false
+	}
+	return a.Loc == nil || *a.Loc == *b.Loc
 }
 
 func sameType(a, b types.Type) bool {

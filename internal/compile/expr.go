@@ -5,6 +5,7 @@ import (
 
 	"godtrace/internal/check"
 	"godtrace/internal/dif"
+	"godtrace/internal/probe"
 	"godtrace/internal/syntax"
 	"godtrace/internal/types"
 )
@@ -274,6 +275,9 @@ func (f *fn) builtin(e *check.Builtin) val {
 		}
 		return val{kind: vBuiltin, id: e.ID, bound: n}
 	}
+	if byRef(e.T) && (e.Parts != nil || e.Loc != nil && e.Loc.Kind == probe.LocMem) {
+		return f.object(e)
+	}
 	i := dif.Ins{Op: dif.Builtin, Sym: int32(e.ID), Imm: int64(e.N), Comment: e.Name}
 	if e.Index != nil {
 		i = f.rhs(i, f.expr(e.Index))
@@ -294,6 +298,41 @@ func (f *fn) builtin(e *check.Builtin) val {
 	return v
 }
 
+// object is an argument that is larger than a register: on the stack of the
+// process, or put together from registers.
+func (f *fn) object(e *check.Builtin) val {
+	ureg := func(n int) dif.Reg {
+		d := f.reg()
+		f.emit(dif.Ins{Op: dif.Builtin, Dst: d, Sym: int32(dif.BUregs), Imm: int64(n), Comment: e.Name})
+		return d
+	}
+	if e.Parts == nil {
+		d := f.reg()
+		f.emit(dif.Ins{Op: dif.Add, Dst: d, A: ureg(int(e.Loc.Off / 8)), Imm: e.Loc.Disp})
+		return val{kind: vReg, reg: d, space: dif.SpaceUser}
+	}
+	size := f.c.sizeof(e.T)
+	t := f.temp(size, e.Name)
+	f.emit(dif.Ins{Op: dif.TZero, Temp: t, Size: int32(size)})
+	for _, p := range e.Parts {
+		r := ureg(p.Reg)
+		// Stores are of 8, 4, 2 and 1 bytes.
+		for off, n := p.Off, p.Size; n > 0; {
+			k := 8
+			for k > n {
+				k /= 2
+			}
+			f.emit(dif.Ins{Op: dif.TStore, Temp: t, Imm: int64(off), Size: int32(k), A: r})
+			if off, n = off+k, n-k; n > 0 {
+				d := f.reg()
+				f.emit(dif.Ins{Op: dif.Shr, Dst: d, A: r, Imm: int64(8 * k)})
+				r = d
+			}
+		}
+	}
+	return inReg(f.tempAddr(t))
+}
+
 func builtinName(id dif.BuiltinID) string { return id.String() }
 
 func (f *fn) addrOf(e *check.AddrOf) val {
@@ -306,6 +345,10 @@ func (f *fn) addrOf(e *check.AddrOf) val {
 		d := f.reg()
 		f.emit(dif.Ins{Op: dif.Add, Dst: d, A: p.addr, Imm: p.off})
 		return inReg(d)
+	case *check.Builtin:
+		if byRef(x.T) {
+			return f.builtin(x)
+		}
 	case *check.VarRef:
 		if byRef(x.T) {
 			return inReg(f.in(f.load(f.place1(x))))

@@ -233,6 +233,10 @@ func (f *fn) print(s *check.Action) []dif.Field {
 	if n <= 0 {
 		n = f.c.sizeof(t)
 	}
-	addr := f.recordInt(inReg(v.reg), 8, false, types.TUint64)
+	at := inReg(v.reg)
+	if b, ok := x.(*check.Builtin); ok && b.Parts != nil {
+		at = konst(0) // put together from registers
+	}
+	addr := f.recordInt(at, 8, false, types.TUint64)
 	return []dif.Field{addr, f.recordMem(v, n, t)}
 }

@@ -150,7 +150,7 @@ func (f *File) build(e *dw.Entry, m *made) (err error) {
 	size := byteSize(e)
 	switch e.Tag {
 	case dw.TagBaseType:
-		m.t = base(e, name, size)
+		m.t, err = base(e, name, size)
 	case dw.TagUnspecifiedType:
 		m.t = types.TVoid
 	case dw.TagPointerType, dw.TagReferenceType, dw.TagRvalueReferenceType:
@@ -205,7 +205,7 @@ func (f *File) build(e *dw.Entry, m *made) (err error) {
 	case dw.TagEnumerationType:
 		return f.enum(e, m, name, size)
 	case dw.TagStructType, dw.TagClassType, dw.TagUnionType, dw.TagInterfaceType:
-		s := &types.Struct{Union: e.Tag == dw.TagUnionType, Tag: name, Scope: f.scope(), Bytes: max(size, 0)}
+		s := &types.Struct{Union: e.Tag == dw.TagUnionType, Tag: name, Scope: f.scope(), Bytes: max(size, 0), Go: f.isGo(e.Offset)}
 		off := e.Offset
 		if declared(e) {
 			s.Incomplete = true
@@ -235,6 +235,27 @@ func (f *File) build(e *dw.Entry, m *made) (err error) {
 	return err
 }
 
+// isGo reports whether an entry is in a unit of Go code.
+func (f *File) isGo(off Offset) bool {
+	u := f.unitOf(off)
+	return u != nil && f.readUnit(u) == nil && u.lang.IsGo()
+}
+
+// Struct is the struct of that name, defined anywhere in the file.
+func (f *File) Struct(name string) (t types.Type, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	defer guard(&err, f.Path)
+	debug.SetPanicOnFault(true)
+	defer runtime.KeepAlive(f.mem)
+	off, ok := f.definition(dw.TagStructType, name)
+	if !ok {
+		return nil, fmt.Errorf("struct %s is %w of %s", name, ErrNotFound, path.Base(f.Path))
+	}
+	m := f.make(off)
+	return m.t, m.err
+}
+
 // scope names the object in the types that come from it.
 func (f *File) scope() string { return path.Base(f.Path) }
 
@@ -251,7 +272,7 @@ func opaque(size int64) types.Type {
 	return &types.Array{Elem: types.TUChar, N: max(size, 0)}
 }
 
-func base(e *dw.Entry, name string, size int64) types.Type {
+func base(e *dw.Entry, name string, size int64) (types.Type, error) {
 	const (
 		address = iota + 1
 		boolean
@@ -273,16 +294,20 @@ func base(e *dw.Entry, name string, size int64) types.Type {
 	case signed, signedChar:
 		b.Signed = true
 	case unsigned, unsignedChar, address, 0x10, 0x12: // and UTF, ASCII
+	case complex:
+		half := &types.Basic{Kind: types.Float, Name: strings.TrimPrefix(name, "complex "), Bytes: size / 2, Signed: true}
+		return &types.Struct{Tag: name, Scope: "C", Bytes: size, AlignB: max(half.Bytes, 1), Fields: []types.Field{
+			{Name: "real", Type: half}, {Name: "imag", Type: half, Off: half.Bytes, BitOff: half.Bytes * 8}}}, nil
 	default:
-		return opaque(size) // complex, decimal, fixed point
+		return nil, fmt.Errorf("the type %s, of encoding %d, is not known", name, enc)
 	}
 	if name == "char" && size == 1 {
 		b.Kind = types.Char
 	}
 	if size > 16 || size == 0 {
-		return opaque(size)
+		return opaque(size), nil
 	}
-	return b
+	return b, nil
 }
 
 func (f *File) array(e *dw.Entry, m *made) error {
@@ -308,6 +333,9 @@ func (f *File) array(e *dw.Entry, m *made) error {
 	}
 	for i := len(dims) - 1; i >= 0; i-- {
 		a := &types.Array{Elem: elem, N: dims[i]}
+		if vec, _ := e.Val(attrGNUVector).(bool); vec {
+			f.vecs[a] = true
+		}
 		if a.N < 0 {
 			a.N, a.Flexible = 0, true
 		}
@@ -316,6 +344,8 @@ func (f *File) array(e *dw.Entry, m *made) error {
 	m.t = elem
 	return nil
 }
+
+const attrGNUVector = dw.Attr(0x2107)
 
 // count is the length of a dimension of an array, -1 where it is not constant.
 func count(c *dw.Entry) int64 {

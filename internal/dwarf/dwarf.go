@@ -58,6 +58,7 @@ type File struct {
 	ptrs  int // pointers gone through while a type is made
 	nest  int // how deep it nests
 	align map[Offset]int64
+	vecs  map[*types.Array]bool
 	tags  map[string]Offset // complete structs of the whole file, once asked for
 	alt   *File
 	altOK bool
@@ -122,6 +123,8 @@ type Function struct {
 	// ByRef: the result is an object whose class must not be copied bytewise, so
 	// that the caller passes a place for it.
 	ByRef bool
+
+	file *File
 }
 
 // Param is a parameter.
@@ -141,6 +144,8 @@ type Param struct {
 	Gone bool
 	// ByRef: an object that must not be copied bytewise; its address is passed.
 	ByRef bool
+
+	listed bool // Entry comes from a list, made for single instructions
 }
 
 // PieceKind says what a piece of a value is.
@@ -211,7 +216,8 @@ func New(b []byte, name string) (f *File, err error) {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	f = &File{Path: name, ELF: ef.FileHeader, order: ef.ByteOrder, sect: map[string][]byte{},
-		types: map[Offset]*made{}, align: map[Offset]int64{}, sigs: map[uint64]Offset{}}
+		types: map[Offset]*made{}, align: map[Offset]int64{}, sigs: map[uint64]Offset{},
+		vecs: map[*types.Array]bool{}}
 	for _, s := range ef.Sections {
 		key, ok := strings.CutPrefix(s.Name, ".debug_")
 		zip := false
@@ -224,7 +230,7 @@ func New(b []byte, name string) (f *File, err error) {
 			}
 		}
 		switch key {
-		case "abbrev", "info", "str", "line_str", "str_offsets", "addr", "ranges", "rnglists", "loc", "loclists":
+		case "abbrev", "info", "str", "line_str", "str_offsets", "addr", "ranges", "rnglists", "loc", "loclists", "line":
 		default:
 			continue
 		}
@@ -245,7 +251,7 @@ func New(b []byte, name string) (f *File, err error) {
 	if err := f.scanUnits(); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	f.data, err = dw.New(f.sect["abbrev"], nil, nil, f.sect["info"], nil, nil, f.sect["ranges"], f.sect["str"])
+	f.data, err = dw.New(f.sect["abbrev"], nil, nil, f.sect["info"], f.sect["line"], nil, f.sect["ranges"], f.sect["str"])
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
@@ -258,6 +264,10 @@ func New(b []byte, name string) (f *File, err error) {
 	}
 	return f, nil
 }
+
+// Data is all of it as the library reads it, for lines. It may be used as long as
+// the File is referenced.
+func (f *File) Data() *dw.Data { return f.data }
 
 // section returns a section's bytes: those of the file itself unless they are
 // compressed.
@@ -475,6 +485,13 @@ func (f *File) Function(name string) (fns []Function, err error) {
 		return nil, &InlinedError{name}
 	}
 	return nil, fmt.Errorf("%s is %w of %s", name, ErrNotFound, path.Base(f.Path))
+}
+
+// isVector reports a vector type, which is an array in D.
+func (f *File) isVector(a *types.Array) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.vecs[a]
 }
 
 // InlinedError is the error for a function that has no code of its own.

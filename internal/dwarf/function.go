@@ -197,7 +197,7 @@ func (f *File) function(u *unit, off Offset) (*Function, error) {
 		return nil, err
 	}
 	pc, _ := f.entryPC(e)
-	fn := &Function{Name: a.name, Linkage: a.linkage, Entry: pc, External: a.external,
+	fn := &Function{file: f, Name: a.name, Linkage: a.linkage, Entry: pc, External: a.external,
 		Changed: a.changed, Lang: u.lang, Producer: u.producer}
 	if a.typ != nil {
 		if fn.Ret, fn.ByRef, err = f.typeOf(a.typ); err != nil {
@@ -253,6 +253,10 @@ func (f *File) lacking(u *unit, abstract Offset, fn *Function, seen map[Offset]b
 		case tagUnspecifiedParameters:
 			fn.Variadic = true
 		case dw.TagFormalParameter:
+			art, _ := p.Val(dw.AttrArtificial).(bool)
+			if art && !seen[p.Offset] {
+				return nil // of constructors: some of them have it
+			}
 			if !seen[p.Offset] {
 				pm, err := f.param(u, p, 0, false)
 				if err != nil {

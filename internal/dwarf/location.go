@@ -67,6 +67,7 @@ func (f *File) locate(u *unit, e *dw.Entry, pc uint64, cfa bool, p *Param) {
 			p.Entry = pieces
 		}
 	case int64:
+		p.listed = true
 		expr, found, err := f.listed(u, uint64(v), field.Class == dw.ClassLocList, pc)
 		if err != nil || !found {
 			return

@@ -22,6 +22,8 @@ type Probe struct {
 	// ArgsFn computes it on demand when it is dear (BTF, DWARF).
 	Args   []Arg
 	ArgsFn func() []Arg
+	// ArgsErr is why there are no typed arguments, once TypedArgs was asked.
+	ArgsErr error
 	// Stability of the provider's parts, for -v.
 	Attr *Attributes
 	// Site is the provider's own data: what it needs to attach.
@@ -48,8 +50,19 @@ type Arg struct {
 	Native types.Type // the type the provider has
 	Xlate  types.Type // the type D programs see; nil or identical: no translator needed
 	From   int        // index of the native argument (argN) it is made from
-	// Loc says where the argument lies when it is not simply argN of the probe.
+	// Loc says where the argument lies when it is not simply argN of the probe. Of a
+	// by-reference type, LocMem gives the address.
 	Loc *Loc
+	// Parts are the registers that hold a by-reference value between them.
+	Parts []Part
+	// Err says why the value cannot be had, although its type is known.
+	Err error
+}
+
+// Part is the Size bytes at byte Off of a value, in the low bytes of the
+// register that uregs[Reg] is.
+type Part struct {
+	Reg, Off, Size int
 }
 
 // LocKind says where a value lies in the context of a firing.

@@ -93,6 +93,8 @@ type pidSite struct {
 	pid    int // 0: every process
 	ret    bool
 	places []place
+	probe  *probe.Probe
+	typing argTyping
 }
 
 // place is where in a file a probe sits.
@@ -532,7 +534,7 @@ func (r *request) inFunc(u *userFile, mod string, f *function, explicit bool) er
 		exits, err := r.returns(u, f)
 		switch {
 		case err == nil:
-			r.add(u, mod, f.Name, "return", true, exits)
+			r.add(u, mod, f.Name, "return", true, exits).typeArgs(u, f)
 		case explicit && !glob:
 			return procError("D_PROC_CREATEFAIL", "failed to create return probe for '%s': %v", f.Name, err)
 		default:
@@ -543,7 +545,7 @@ func (r *request) inFunc(u *userFile, mod string, f *function, explicit bool) er
 		at, err := u.entry(f)
 		switch {
 		case err == nil:
-			r.add(u, mod, f.Name, "entry", false, []exit{at})
+			r.add(u, mod, f.Name, "entry", false, []exit{at}).typeArgs(u, f)
 		case explicit && !glob:
 			return procError("D_PROC_CREATEFAIL", "failed to create entry probe for '%s': %v", f.Name, err)
 		default:
@@ -672,20 +674,21 @@ func (r *request) address(m module) ([]*probe.Probe, error) {
 	return r.out, nil
 }
 
-// add makes the probe of that name, or adds places to it.
-func (r *request) add(u *userFile, mod, fn, name string, ret bool, at []exit) {
+// add makes the probe of that name, or adds places to it; nil beyond the limit.
+func (r *request) add(u *userFile, mod, fn, name string, ret bool, at []exit) *pidSite {
 	p := r.p
 	d := probe.Desc{Provider: r.d.Provider, Module: mod, Func: fn, Name: name}
 	pr := p.byName[d]
 	if pr == nil {
 		if r.n++; r.n > r.limit() {
-			return
+			return nil
 		}
 		s := &pidSite{pid: r.pid, ret: ret}
 		if p.host.Option("followfork") > 0 {
 			s.pid = 0 // the session makes the clauses ask whose child it is
 		}
 		pr = &probe.Probe{ID: userID(len(p.order)), Desc: d, Attr: pidAttr, Site: s}
+		s.probe = pr
 		p.byName[d] = pr
 		p.order = append(p.order, pr)
 		r.take(pr)
@@ -700,6 +703,7 @@ func (r *request) add(u *userFile, mod, fn, name string, ret bool, at []exit) {
 			s.places = append(s.places, place{file: u, exit: e})
 		}
 	}
+	return s
 }
 
 func (r *request) take(pr *probe.Probe) {

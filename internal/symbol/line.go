@@ -1,45 +1,59 @@
 package symbol
 
 import (
-	"debug/dwarf"
-	"debug/elf"
+	dw "debug/dwarf"
+	"errors"
 	"fmt"
 	"io"
+	"os"
 	"sync"
+
+	"godtrace/internal/dwarf"
 )
 
-// lines is an object's line information, opened when first asked for.
-type lines struct {
+// debugInfo is an object's debugging information, opened when first asked for.
+type debugInfo struct {
 	once sync.Once
-	mu   sync.Mutex
-	data *dwarf.Data
+	file *dwarf.File
 	err  error
-	last *dwarf.LineReader // of the unit last asked for
-	unit dwarf.Offset
+
+	mu   sync.Mutex
+	last *dw.LineReader // of the unit last asked for
+	unit dw.Offset
 }
 
-// DWARF returns the object's debugging information, from the object or its
-// separate debug file.
-func (o *Object) DWARF() (*dwarf.Data, error) {
-	o.lines.once.Do(func() { o.lines.data, o.lines.err = o.readDWARF() })
-	return o.lines.data, o.lines.err
+// DebugInfo returns the object's debugging information, from the object or its
+// separate debug file. The error says what to do where there is none.
+func (o *Object) DebugInfo() (*dwarf.File, error) {
+	d := &o.debug
+	d.once.Do(func() { d.file, d.err = o.openDebugInfo() })
+	return d.file, d.err
 }
 
-func (o *Object) readDWARF() (*dwarf.Data, error) {
-	if o.file.Section(".debug_info") != nil || o.file.Section(".zdebug_info") != nil {
-		return o.file.DWARF()
-	}
-	if o.Debug != "" {
-		f, err := elf.Open(o.Debug)
-		if err != nil {
-			return nil, err
+func (o *Object) openDebugInfo() (*dwarf.File, error) {
+	if o.HasSection(".debug_info") || o.HasSection(".zdebug_info") {
+		f, ok := o.r.(*os.File)
+		if !ok {
+			return nil, fmt.Errorf("%s: not a file", o.Path)
 		}
-		defer f.Close() // DWARF reads all sections at once
-		if f.Section(".debug_info") != nil {
-			return f.DWARF()
+		return dwarf.Load(f, o.Path)
+	}
+	if name, f := o.debugFile(o.roots); f != nil {
+		defer f.Close()
+		if d, err := dwarf.Load(f, name); !errors.Is(err, dwarf.ErrNone) {
+			return d, err
 		}
 	}
-	return nil, fmt.Errorf("%s: no debugging information: install its debug package or compile with -g", o.Path)
+	return nil, fmt.Errorf("%s: %w: install its debug package or compile with -g", o.Path, dwarf.ErrNone)
+}
+
+// DWARF is DebugInfo for readers of lines.
+func (o *Object) DWARF() (*dw.Data, error) {
+	f, err := o.DebugInfo()
+	if err != nil {
+		return nil, err
+	}
+	return f.Data(), nil
 }
 
 // Line is the source line of the instruction at a link-time address.
@@ -48,7 +62,7 @@ func (o *Object) Line(value uint64) (file string, line int, err error) {
 	if err != nil {
 		return "", 0, err
 	}
-	l := &o.lines
+	l := &o.debug
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	unit, err := data.Reader().SeekPC(value)
@@ -65,9 +79,9 @@ func (o *Object) Line(value uint64) (file string, line int, err error) {
 		}
 		l.last, l.unit = lr, unit.Offset
 	}
-	var e dwarf.LineEntry
+	var e dw.LineEntry
 	switch err := l.last.SeekPC(value, &e); {
-	case err == dwarf.ErrUnknownPC || err == io.EOF || err == nil && e.File == nil:
+	case err == dw.ErrUnknownPC || err == io.EOF || err == nil && e.File == nil:
 		return "", 0, fmt.Errorf("%s: no line for 0x%x", o.Path, value)
 	case err != nil:
 		return "", 0, err

@@ -63,7 +63,8 @@ type Object struct {
 	unwind  sync.Once
 	rows    []Row
 	rowsErr error
-	lines   lines
+	roots   []string // directories to take for "/" when looking for debug files
+	debug   debugInfo
 }
 
 // Open reads an object with its symbols: .symtab, .dynsym and what a separate
@@ -84,6 +85,7 @@ func openObject(name, known string, roots []string) (*Object, error) {
 		return nil, fmt.Errorf("%s: %w", known, err)
 	}
 	runtime.AddCleanup(o, func(f *os.File) { f.Close() }, f)
+	o.roots = roots
 	o.loadSymbols(roots)
 	return o, nil
 }
