@@ -467,6 +467,8 @@ func TestEntry(t *testing.T) {
 		{"c5 f9 eb d1", false, 0, Refused},
 		{"c5 f9 74 d1", false, 0, Refused},
 		{"62 e2 7d 28 7a ce", false, 0, Refused},
+		{"c4 e3 f9 6b c2 10", false, 0, Refused}, // vfmaddsd of FMA4: the kernel cannot decode it
+		{"c4 e3 f9 6a c2 10", false, 0, Refused},
 		{"0f 05", false, 0, Stepped},
 		{"0f 0b", false, 0, Stepped},
 		{"cd 80", false, 0, Refused},

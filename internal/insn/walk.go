@@ -224,7 +224,7 @@ func (in Insn) Uprobe() Step {
 		return Refused
 	}
 	if in.Vex != NoVex {
-		if refusedOneByte(in.Op) || mistaken(in.Op) {
+		if refusedOneByte(in.Op) || mistaken(in.Op) || in.unknownVector() {
 			return Refused
 		}
 		return Stepped
@@ -253,6 +253,16 @@ func (in Insn) Uprobe() Step {
 		return Refused
 	}
 	return Stepped
+}
+
+// unknownVector reports the vector instructions that the kernel cannot decode:
+// those that only some of AMD's processors had, XOP and FMA4.
+func (in Insn) unknownVector() bool {
+	if in.Vex == XOP {
+		return true
+	}
+	op := in.Op
+	return in.Vex == VEX && in.Map == Map3A && (op|1 == 0x49 || op&^3 == 0x5c || op&^7 == 0x68 || op&^7 == 0x78)
 }
 
 // mistaken lists the opcodes of vector instructions that the kernel would

@@ -121,7 +121,8 @@ func attachUprobeSet(prog *ebpf.Program, set *uprobeSet, sites []uprobeSite) (cl
 
 // refusesSite tells a complaint about an instruction from one about the whole.
 func refusesSite(err error) bool {
-	return errors.Is(err, errNotSupp) || errors.Is(err, unix.EINVAL) || errors.Is(err, unix.EILSEQ) || errors.Is(err, unix.EIO)
+	return errors.Is(err, errNotSupp) || errors.Is(err, unix.EINVAL) || errors.Is(err, unix.EILSEQ) || errors.Is(err, unix.EIO) ||
+		errors.Is(err, unix.ENOEXEC) // what the kernel cannot decode
 }
 
 func uprobeError(err error) error {
