@@ -52,13 +52,17 @@ var IntRegs = []int{RDI, RSI, RDX, RCX, R8, R9}
 func (fn *Function) Places() []Place {
 	a := &abi{f: fn.file, rust: fn.Lang.IsRust()}
 	out := make([]Place, len(fn.Params))
-	sure := !fn.Changed && a.hiddenResult(fn)
+	sure := a.hiddenResult(fn) && !fn.Changed
 	for i := range fn.Params {
 		p := &fn.Params[i]
-		// A function of its unit alone whose parameters have no place may have lost
-		// them without notice.
-		if p.Gone || !fn.External && !p.Described || p.listed && p.Entry == nil && !fn.External {
+		// Of a parameter that gcc took away from a function of its unit alone it may
+		// say nothing; clang says that it did, of the whole function.
+		quiet := p.Entry == nil && (p.listed || !p.Described)
+		if p.Gone || quiet && !fn.External && strings.HasPrefix(fn.Producer, "GNU") {
 			sure = false
+		}
+		if len(p.Entry) > 0 && p.Entry[0].Kind == PieceConst {
+			sure = false // an instance made for a constant
 		}
 	}
 	for i := range fn.Params {
@@ -87,6 +91,9 @@ func (fn *Function) Result() Place {
 	a := &abi{f: fn.file, rust: fn.Lang.IsRust()}
 	in := []int{RAX, RDX}
 	size := t.Size()
+	if fn.Changed {
+		return Place{Err: fmt.Errorf("the result of %s was optimised: its callers do not follow the calling convention", fn.Name)}
+	}
 	if a.rust {
 		parts, ok := a.scalars(t)
 		switch {
@@ -405,14 +412,14 @@ func (a *abi) scalars(t types.Type) ([]scalar, bool) {
 		case *types.Basic, *types.Pointer, *types.Enum:
 			if n := t.Size(); n > 8 {
 				return false
-			} else if n > 0 {
-				out = append(out, scalar{off, n, types.IsFloat(t)})
+			} else if s := (scalar{off, n, types.IsFloat(t)}); n > 0 && !slices.Contains(out, s) {
+				out = append(out, s) // the variants of an enum share theirs
 			}
 			return len(out) <= 2
 		case *types.Array:
 			return x.Size() == 0 || x.N == 1 && walk(x.Elem, off, depth+1)
 		case *types.Struct:
-			if x.Union && x.Bytes > 0 {
+			if x.Union && x.Bytes > 0 && !a.f.isEnum(x) {
 				return false
 			}
 			for _, m := range x.Members() {
@@ -428,7 +435,7 @@ func (a *abi) scalars(t types.Type) ([]scalar, bool) {
 		return nil, false
 	}
 	slices.SortFunc(out, func(a, b scalar) int { return cmp.Compare(a.off, b.off) })
-	return out, true
+	return out, len(out) == 1 || out[0].off+out[0].size <= out[1].off
 }
 
 // placeRust takes the next place by the convention of Rust, which is nowhere

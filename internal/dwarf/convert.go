@@ -304,7 +304,10 @@ func base(e *dw.Entry, name string, size int64) (types.Type, error) {
 	if name == "char" && size == 1 {
 		b.Kind = types.Char
 	}
-	if size > 16 || size == 0 {
+	if size == 0 { // the unit type of Rust
+		return &types.Basic{Kind: types.Void, Name: name}, nil
+	}
+	if size > 16 {
 		return opaque(size), nil
 	}
 	return b, nil
@@ -523,6 +526,7 @@ func (f *File) members(e *dw.Entry, depth int) (out []types.Field) {
 				return nil
 			}
 			u := &types.Struct{Union: true, Scope: f.scope(), Bytes: max(byteSize(e), 0), AlignB: 1}
+			f.enums[u] = true
 			f.children(c, func(v *dw.Entry) error {
 				switch v.Tag {
 				case dw.TagMember:

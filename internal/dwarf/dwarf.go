@@ -58,8 +58,9 @@ type File struct {
 	ptrs  int // pointers gone through while a type is made
 	nest  int // how deep it nests
 	align map[Offset]int64
-	vecs  map[*types.Array]bool
-	tags  map[string]Offset // complete structs of the whole file, once asked for
+	vecs  map[*types.Array]bool  // vectors
+	enums map[*types.Struct]bool // what the variants of Rust's enums are in
+	tags  map[string]Offset      // complete structs of the whole file, once asked for
 	alt   *File
 	altOK bool
 }
@@ -217,7 +218,7 @@ func New(b []byte, name string) (f *File, err error) {
 	}
 	f = &File{Path: name, ELF: ef.FileHeader, order: ef.ByteOrder, sect: map[string][]byte{},
 		types: map[Offset]*made{}, align: map[Offset]int64{}, sigs: map[uint64]Offset{},
-		vecs: map[*types.Array]bool{}}
+		vecs: map[*types.Array]bool{}, enums: map[*types.Struct]bool{}}
 	for _, s := range ef.Sections {
 		key, ok := strings.CutPrefix(s.Name, ".debug_")
 		zip := false
@@ -494,9 +495,30 @@ func (f *File) isVector(a *types.Array) bool {
 	return f.vecs[a]
 }
 
+// isEnum reports the union of the variants of an enum of Rust.
+func (f *File) isEnum(s *types.Struct) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.enums[s]
+}
+
+// Inlined reports whether there is a function of that name which has no code of
+// its own. Of very large files it does not tell.
+func (f *File) Inlined(name string) bool {
+	// Names are in these sections, whole or as the end of longer ones.
+	const most = 64 << 20
+	text := []byte(name + "\x00")
+	if len(f.sect["info"]) > most || !bytes.Contains(f.sect["str"], text) && !bytes.Contains(f.sect["info"], text) {
+		return false
+	}
+	_, err := f.Function(name)
+	var in *InlinedError
+	return errors.As(err, &in)
+}
+
 // InlinedError is the error for a function that has no code of its own.
 type InlinedError struct{ Name string }
 
 func (e *InlinedError) Error() string {
-	return "function '" + e.Name + "' was inlined into its callers and has no code of its own: probe a caller, or compile it with __attribute__((noinline))"
+	return "function '" + e.Name + "' was inlined into its callers and has no code of its own"
 }

@@ -208,20 +208,18 @@ func (f *File) function(u *unit, off Offset) (*Function, error) {
 		}
 	}
 	cfa := f.frameIsCFA(e)
-	// The parameters in the order of the source are those of the abstract
-	// function; an instance may lack some of them.
-	seen := map[Offset]bool{}
+	own := map[Offset]Param{} // by the entry of the abstract function
 	err = f.children(e, func(p *dw.Entry) error {
 		switch p.Tag {
-		case tagUnspecifiedParameters:
+		case dw.TagUnspecifiedParameters:
 			fn.Variadic = true
 		case dw.TagFormalParameter:
-			if o, ok := p.Val(dw.AttrAbstractOrigin).(Offset); ok {
-				seen[o] = true
-			}
 			pm, err := f.param(u, p, pc, cfa)
 			if err != nil {
 				return err
+			}
+			if o, ok := p.Val(dw.AttrAbstractOrigin).(Offset); ok {
+				own[o] = pm
 			}
 			fn.Params = append(fn.Params, pm)
 		}
@@ -230,46 +228,45 @@ func (f *File) function(u *unit, off Offset) (*Function, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", a.name, err)
 	}
-	if o, ok := e.Val(dw.AttrAbstractOrigin).(Offset); ok && a.origin != nil {
-		if err := f.lacking(u, o, fn, seen); err != nil {
+	if o, ok := e.Val(dw.AttrAbstractOrigin).(Offset); ok {
+		if err := f.arrange(u, o, fn, own); err != nil {
 			return nil, fmt.Errorf("%s: %w", a.name, err)
 		}
 	}
 	return fn, nil
 }
 
-const tagUnspecifiedParameters = dw.TagUnspecifiedParameters
-
-// lacking adds, in their places, the parameters that only the abstract function
-// has: those an instance was made without.
-func (f *File) lacking(u *unit, abstract Offset, fn *Function, seen map[Offset]bool) error {
+// arrange brings the parameters into the order of the abstract function, which is
+// that of the source, and adds those that an instance was made without.
+func (f *File) arrange(u *unit, abstract Offset, fn *Function, own map[Offset]Param) error {
 	e, err := f.entry(abstract)
 	if err != nil {
 		return err
 	}
-	i := 0
-	return f.children(e, func(p *dw.Entry) error {
+	var out []Param
+	err = f.children(e, func(p *dw.Entry) error {
 		switch p.Tag {
-		case tagUnspecifiedParameters:
+		case dw.TagUnspecifiedParameters:
 			fn.Variadic = true
 		case dw.TagFormalParameter:
-			art, _ := p.Val(dw.AttrArtificial).(bool)
-			if art && !seen[p.Offset] {
-				return nil // of constructors: some of them have it
-			}
-			if !seen[p.Offset] {
-				pm, err := f.param(u, p, 0, false)
-				if err != nil {
+			pm, ok := own[p.Offset]
+			if !ok {
+				if artificial, _ := p.Val(dw.AttrArtificial).(bool); artificial {
+					return nil // of constructors: some of them have it
+				}
+				if pm, err = f.param(u, p, 0, false); err != nil {
 					return err
 				}
 				pm.Gone = true
-				i = min(i, len(fn.Params))
-				fn.Params = append(fn.Params[:i], append([]Param{pm}, fn.Params[i:]...)...)
 			}
-			i++
+			out = append(out, pm)
 		}
 		return nil
 	})
+	if len(out) >= len(own) && len(own) == len(fn.Params) {
+		fn.Params = out
+	}
+	return err
 }
 
 // children calls do for the entries right below e.

@@ -6,45 +6,46 @@ import (
 
 // Operations of location expressions.
 const (
-	opAddr           = 0x03
-	opDeref          = 0x06
-	opConst1u        = 0x08
-	opConst1s        = 0x09
-	opConst2u        = 0x0a
-	opConst2s        = 0x0b
-	opConst4u        = 0x0c
-	opConst4s        = 0x0d
-	opConst8u        = 0x0e
-	opConst8s        = 0x0f
-	opConstu         = 0x10
-	opConsts         = 0x11
-	opPlus           = 0x22
-	opPlusUconst     = 0x23
-	opLit0           = 0x30
-	opReg0           = 0x50
-	opBreg0          = 0x70
-	opRegx           = 0x90
-	opFbreg          = 0x91
-	opBregx          = 0x92
-	opPiece          = 0x93
-	opCallFrameCFA   = 0x9c
-	opImplicitValue  = 0x9e
-	opStackValue     = 0x9f
-	opEntryValue     = 0xa3
-	opGNUEntryValue  = 0xf3
-	regRSP           = 7
-	regESP           = 4
-	opLit31          = opLit0 + 31
-	opReg31          = opReg0 + 31
-	opBreg31         = opBreg0 + 31
-	attrFrameBase    = dw.AttrFrameBase
+	opConst1u      = 0x08
+	opConst1s      = 0x09
+	opConst2u      = 0x0a
+	opConst2s      = 0x0b
+	opConst4u      = 0x0c
+	opConst4s      = 0x0d
+	opConst8u      = 0x0e
+	opConst8s      = 0x0f
+	opConstu       = 0x10
+	opConsts       = 0x11
+	opPlus         = 0x22
+	opPlusUconst   = 0x23
+	opLit0         = 0x30
+	opLit31        = opLit0 + 31
+	opReg0         = 0x50
+	opReg31        = opReg0 + 31
+	opBreg0        = 0x70
+	opBreg31       = opBreg0 + 31
+	opRegx         = 0x90
+	opFbreg        = 0x91
+	opBregx        = 0x92
+	opPiece        = 0x93
+	opCallFrameCFA = 0x9c
+	opImplicit     = 0x9e
+	opStackValue   = 0x9f
+	opEntryValue   = 0xa3
+
+	opGNUEntryValue    = 0xf3
+	opGNUParameterRef  = 0xfa // a parameter that callers in the unit do not pass
+	opGNUVariableValue = 0xfd
+)
+
+const (
 	maxPieces        = 8
 	maxLocationLists = 1 << 16
 )
 
 // frameIsCFA reports whether DW_OP_fbreg of a function counts from the CFA.
 func (f *File) frameIsCFA(e *dw.Entry) bool {
-	b, _ := e.Val(attrFrameBase).([]byte)
+	b, _ := e.Val(dw.AttrFrameBase).([]byte)
 	return len(b) == 1 && b[0] == opCallFrameCFA
 }
 
@@ -74,6 +75,7 @@ func (f *File) locate(u *unit, e *dw.Entry, pc uint64, cfa bool, p *Param) {
 		}
 		pieces, ok := f.pieces(expr, cfa)
 		if !ok {
+			p.Gone = len(expr) > 0 && (expr[0] == opGNUParameterRef || expr[0] == opGNUVariableValue)
 			return
 		}
 		p.Entry = pieces
@@ -155,7 +157,7 @@ func (f *File) pieces(b []byte, cfa bool) (out []Piece, ok bool) {
 			constant(int64(c.uleb()))
 		case op == opConsts:
 			constant(c.sleb())
-		case op == opImplicitValue:
+		case op == opImplicit:
 			v := c.bytes(int(c.uleb() & 0xffff))
 			if len(v) > 8 {
 				return nil, false
@@ -205,9 +207,9 @@ func (f *File) pieces(b []byte, cfa bool) (out []Piece, ok bool) {
 
 func (f *File) stackReg() int {
 	if f.wordSize() == 4 {
-		return regESP
+		return 4 // ESP
 	}
-	return regRSP
+	return RSP
 }
 
 func (f *File) wordSize() int64 {

@@ -520,6 +520,8 @@ func (u *userFile) noFunction(d probe.Desc, mod string) error {
 		e.Hint = "one of several is chosen when a program starts, and none has started: try '*" + d.Func + "*'"
 	} else if len(u.funcs) == 0 {
 		e.Hint = "the file has no symbols; instructions can be named as a.out:-:ADDRESS"
+	} else if u.isInlined(d.Func) {
+		e.Hint = "it was inlined into its callers and has no code of its own: probe a caller, or compile it with __attribute__((noinline))"
 	}
 	return e
 }

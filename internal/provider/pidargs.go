@@ -121,6 +121,12 @@ func resultArgs(fn *dwarf.Function, word int64) []probe.Arg {
 	return out
 }
 
+// isInlined reports whether a function that has no symbol was inlined.
+func (u *userFile) isInlined(name string) bool {
+	info, err := u.obj.DebugInfo()
+	return err == nil && info.Inlined(name)
+}
+
 // uregs are the indexes into uregs[], and so the words of struct pt_regs, by
 // DWARF's numbers.
 var uregs = [...]int{
