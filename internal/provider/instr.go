@@ -28,7 +28,7 @@ type Instr struct {
 	// Allow lifts the limit on how many are enabled at once.
 	Allow bool
 
-	probes map[int]*probe.Probe // by ID
+	known []*probe.Probe // those made so far, by ID
 }
 
 // instrSite is a probe's Site: the function it is in. Its address is its name.
@@ -38,7 +38,7 @@ type instrSite struct{ kernelFunc }
 // trap of a microsecond.
 const maxInstr = 1000
 
-func newInstr() *Instr { return &Instr{probes: map[int]*probe.Probe{}} }
+func newInstr() *Instr { return new(Instr) }
 
 // Name implements Provider.
 func (*Instr) Name() string { return "instr" }
@@ -113,8 +113,10 @@ func (p *Instr) list(d probe.Desc, fs []kernelFunc, text func(kernelFunc) ([]byt
 	var out []*probe.Probe
 	var names [256]string // FUNC-CLASS of the function at hand
 	var slab []probe.Probe
+	var texts strings.Builder // names, one behind the other
 	var digits []byte
 	var body []insn.At
+	made := 0
 	one := exact(d.Name)
 	for _, f := range fs {
 		if forbidden().contain(f.addr) {
@@ -150,19 +152,26 @@ func (p *Instr) list(d probe.Desc, fs []kernelFunc, text func(kernelFunc) ([]byt
 					continue
 				}
 				id := baseInstr + int(2*(a.Addr&(1<<32-1))) + i
-				pr := p.probes[id]
+				pr := p.find(id)
 				if pr == nil {
+					made++
 					if len(slab) == 0 {
-						slab = make([]probe.Probe, 1024)
+						// As many as there were, but not a page for one.
+						slab = make([]probe.Probe, min(max(made/4, 16), 4096))
 					}
+					if texts.Cap()-texts.Len() < len(digits) {
+						texts = strings.Builder{}
+						texts.Grow(len(slab) * len(digits))
+					}
+					n := texts.Len()
+					texts.Write(digits)
 					pr, slab = &slab[0], slab[1:]
 					*pr = probe.Probe{
 						ID:   id,
-						Desc: probe.Desc{Provider: "instr", Module: f.module, Func: names[c], Name: string(digits)},
+						Desc: probe.Desc{Provider: "instr", Module: f.module, Func: names[c], Name: texts.String()[n:]},
 						Attr: kinstAttr,
 						Site: site,
 					}
-					p.probes[id] = pr
 				}
 				out = append(out, pr)
 			}
@@ -172,7 +181,41 @@ func (p *Instr) list(d probe.Desc, fs []kernelFunc, text func(kernelFunc) ([]byt
 	if !slices.IsSortedFunc(out, byID) {
 		slices.SortFunc(out, byID)
 	}
+	p.know(out, made)
 	return out, nil
+}
+
+// find is the probe with that ID, if it was made before.
+func (p *Instr) find(id int) *probe.Probe {
+	i, ok := slices.BinarySearchFunc(p.known, id, func(pr *probe.Probe, id int) int { return cmp.Compare(pr.ID, id) })
+	if !ok {
+		return nil
+	}
+	return p.known[i]
+}
+
+// know remembers what was listed, of which so many are new. Lists are not
+// changed: the first is the memory as well.
+func (p *Instr) know(list []*probe.Probe, made int) {
+	switch {
+	case made == 0:
+		return
+	case made == len(list) && len(p.known) == 0:
+		p.known = slices.Clip(list)
+		return
+	}
+	all := make([]*probe.Probe, 0, len(p.known)+made)
+	old := p.known
+	for _, pr := range list {
+		for len(old) > 0 && old[0].ID < pr.ID {
+			all, old = append(all, old[0]), old[1:]
+		}
+		if len(old) > 0 && old[0] == pr {
+			old = old[1:]
+		}
+		all = append(all, pr)
+	}
+	p.known = append(all, old...)
 }
 
 // instructions appends those of a function to body, but for what is between
