@@ -2,6 +2,7 @@ package check
 
 import (
 	"slices"
+
 	"godtrace/internal/dif"
 	"godtrace/internal/probe"
 	"godtrace/internal/syntax"

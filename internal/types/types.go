@@ -89,6 +89,9 @@ type Struct struct {
 	Complete func(*Struct)
 	Fields   []Field // use Members
 	Attr     string  // "" or the D provider struct it stands for
+	// Go marks a struct of a Go program: . and -> mean the same for it, as they
+	// do in Go, and one named string is a string where a value is wanted.
+	Go bool
 
 	once sync.Once
 }
