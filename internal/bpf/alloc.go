@@ -409,6 +409,9 @@ func (f *fn) machineUses(in *dif.Ins, use func(k ...int)) {
 		switch v := f.p.obj.Vars[in.Sym]; v.Class {
 		case dif.Self:
 			use(pSelf)
+			if f.goOf() != nil && !f.inError {
+				use(pCtx)
+			}
 		case dif.This:
 			f.usesThis = true
 			if v.Keys == nil {
@@ -455,6 +458,10 @@ func (f *fn) machineUses(in *dif.Ins, use func(k ...int)) {
 			use(pProbe)
 		case dif.BStackDepth, dif.BUStackDepth:
 			use(pCtx, pScratch)
+		case dif.BGoid:
+			if !f.inError {
+				use(pCtx)
+			}
 		case dif.BRegs, dif.BErrno, dif.BCaller, dif.BUCaller:
 			use(pCtx)
 		case dif.BUregs:

@@ -181,6 +181,8 @@ func (f *fn) builtin(in *dif.Ins) {
 		c.alu(opAdd, r0, r1)
 	case dif.BCgroup:
 		c.call(fnCgroupID)
+	case dif.BGoid:
+		f.goid(in)
 	case dif.BUregs:
 		i := f.index(in)
 		if i >= numRegs && i < numRegs+int64(len(threadRegs)) {
@@ -352,6 +354,10 @@ func (f *fn) arg(n int, r reg) {
 			return
 		}
 		c.load(8, r, f.machine(pScratch, r1), scrArgs+8*n)
+		return
+	}
+	if f.gp.g.Go != nil && (f.gp.g.Kind == probe.KindUprobe || n > 0) {
+		f.goArg(n, r)
 		return
 	}
 	switch f.gp.g.Kind {

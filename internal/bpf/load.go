@@ -195,6 +195,12 @@ func (r *Runtime) makeMaps() error {
 			return err
 		}
 		r.maps = append(r.maps, p.storage)
+		if p.usesGo() {
+			n := defSize(r.cfg.DynVarSize, 1<<20) / int64(goKeySize+p.storageSize)
+			if p.goroutines, err = mk("goroutines", mapHash, goKeySize, p.storageSize, int(max(n, 1)), 0); err != nil {
+				return err
+			}
+		}
 	}
 	dyns := 0
 	for i := range p.vars {

@@ -68,6 +68,7 @@ type plan struct {
 	hasErr  bool
 
 	data, ro, scratch, scalars, ring, specRing, storage *bpfMap
+	goroutines                                          *bpfMap // what storage is for threads, for goroutines
 
 	groups []*groupPlan
 	forms  []formPlan
@@ -613,6 +614,9 @@ func (p *plan) layout() {
 			f.key = 8 + align(p.obj.Forms[i].KeySize, 8)
 			p.zeroSize = max(p.zeroSize, f.size())
 		}
+	}
+	if p.usesGo() {
+		p.zeroSize = max(p.zeroSize, p.storageSize)
 	}
 	p.zeroSize = align(max(p.zeroSize, 64), 8)
 	p.zeroOff = off

@@ -20,16 +20,20 @@ func (f *fn) selfPtr(create bool, tmp reg) reg {
 	case s != selfNo:
 		c.jmpImm(jNE, f.getLoc(l, r1), 0, have)
 	}
-	c.call(fnCurrentTaskBTF)
-	c.mapPtr(r1, f.p.storage)
-	c.mov(r2, r0)
-	c.imm(r3, 0)
-	flags := int64(0)
-	if create {
-		flags = 1 // BPF_LOCAL_STORAGE_GET_F_CREATE
+	if abi := f.goOf(); abi != nil {
+		f.goSelf(&f.cl.Code[f.idx], abi, create)
+	} else {
+		c.call(fnCurrentTaskBTF)
+		c.mapPtr(r1, f.p.storage)
+		c.mov(r2, r0)
+		c.imm(r3, 0)
+		flags := int64(0)
+		if create {
+			flags = 1 // BPF_LOCAL_STORAGE_GET_F_CREATE
+		}
+		c.imm(r4, flags)
+		c.call(fnTaskStorageGet)
 	}
-	c.imm(r4, flags)
-	c.call(fnTaskStorageGet)
 	f.putLoc(l, r0)
 	c.place(have)
 	f.state.self = selfLooked
@@ -108,6 +112,9 @@ func (f *fn) variable(in *dif.Ins) {
 			c.jmpImm(jEQ, s, 0, f.dropAt(dropDynamic, done))
 		}
 		f.storeReg(8, s, vp.off, in.A)
+		if abi := f.goOf(); abi != nil && clear {
+			f.goForget(in, abi, s)
+		}
 		c.place(done)
 	case dif.VarAddr:
 		if f.remat[in.Dst] != nil {

@@ -128,6 +128,9 @@ func (c *Checker) rvalue(v val) val {
 	if v.call != nil && v.call.id.kind == idActFunc {
 		v.x = &void{E{types.TVoid, v.pos}}
 	}
+	if v.x != nil && isGoString(v.x.Type()) {
+		return c.goString(v)
+	}
 	return v
 }
 
@@ -1519,7 +1522,9 @@ func (c *Checker) member(x *syntax.Member) val {
 	if y := c.actionValue(v); y != nil {
 		v = value(y)
 	}
-	v = c.rvalue(v)
+	if v.x == nil || !isGo(v.x.Type()) { // of a Go string, the members
+		v = c.rvalue(v)
+	}
 	if v.xl != nil {
 		return c.xlateMember(pos, op, v.xl, x.Name)
 	}
@@ -1533,7 +1538,14 @@ func (c *Checker) member(x *syntax.Member) val {
 		fail(pos, "D_OP_SOU", "operator %s cannot be applied to type \"%s\"; must be applied to a struct or union", op, v.typeName())
 	}
 	t := v.typ()
-	if x.Arrow {
+	arrow := x.Arrow
+	switch { // in Go programs one stands for the other
+	case arrow && isGo(t):
+		arrow = false
+	case !arrow && types.IsPointer(t) && isGo(types.Elem(t)):
+		arrow = true
+	}
+	if arrow {
 		if !types.IsPointer(t) {
 			fail(pos, "D_OP_PTR", "operator %s must be applied to a pointer", op)
 		}
@@ -1549,12 +1561,12 @@ func (c *Checker) member(x *syntax.Member) val {
 		}
 		fail(pos, "D_OP_SOU", "operator %s cannot be applied to type \"%s\"; must be applied to a struct or union", op, t)
 	}
-	bits, f, ok := types.FindMember(t, x.Name)
+	bits, f, ok := types.FindMember(t, goMember(t, x.Name))
 	if !ok {
 		failHint(pos, memberHint(t, x.Name), "D_TYPE_MEMBER", "%s is not a member of %s", x.Name, types.Underlying(t))
 	}
 	var m val
-	if x.Arrow {
+	if arrow {
 		m = c.mem(pos, v.x, bits/8, f.Type, v.write)
 		m.within = v.alloca
 	} else {

@@ -148,6 +148,7 @@ var idents = []ident{
 	{"zonename", idScalar, "string", int(dif.BZonename), v10, stab},
 	{"jailname", idScalar, "string", int(dif.BZonename), v10, stab},
 	{"cgroup", idScalar, "uint64_t", int(dif.BCgroup), v20, evol},
+	{"goid", idScalar, "uint64_t", int(dif.BGoid), v20, evol},
 	{"nmissed", idScalar, "uint64_t", int(dif.BNmissed), v20, evol},
 
 	{"alloca", idFunc, "void *(size_t)", int(dif.SAlloca), v10, stab},

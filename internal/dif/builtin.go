@@ -38,6 +38,7 @@ const (
 	BCgroup
 	BNmissed
 	BZonename // string
+	BGoid     // number of the goroutine
 )
 
 // Subr numbers the subroutines. Contract. Arguments and results as the manual

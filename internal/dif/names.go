@@ -16,7 +16,7 @@ var builtinNames = []string{
 	BProbeMod: "probemod", BProbeFunc: "probefunc", BProbeName: "probename", BStackDepth: "stackdepth",
 	BUStackDepth: "ustackdepth", BTid: "tid", BTimestamp: "timestamp", BUid: "uid", BUregs: "uregs",
 	BRegs: "regs", BVTimestamp: "vtimestamp", BWallTimestamp: "walltimestamp", BCwd: "cwd", BRoot: "root",
-	BCgroup: "cgroup", BNmissed: "nmissed", BZonename: "zonename",
+	BCgroup: "cgroup", BNmissed: "nmissed", BZonename: "zonename", BGoid: "goid",
 }
 
 // String is the name of the built-in variable in D.

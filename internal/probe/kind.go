@@ -71,9 +71,25 @@ type Group struct {
 	// behind its function's first instruction a site lies: the place of the
 	// probe, for whoever asks, is that instruction.
 	Behind bool
+	// Go is set where the probes are in functions of Go programs: arg0… are
+	// what GoABI says, and self-> belongs to the goroutine.
+	Go *GoABI
 	// Void marks a function without a return value: a KindFexit program has no
 	// ctx word for it.
 	Void bool
+}
+
+// GoABI says how functions of a Go program on x86-64 get their arguments, and
+// where the goroutine is.
+//
+// arg0… of KindUprobe are the registers RAX RBX RCX RDI RSI R8 R9 R10 R11, then
+// words of the stack above the return address; with Stack, those words only.
+// arg1… of KindUretprobe are the same registers, in which results come; with
+// Stack they are 0.
+type GoABI struct {
+	Stack bool  // ABI0: assembly, and all functions before Go 1.17
+	Goid  int64 // offset of the goroutine's number in struct g; below 0: not known
+	TLS   int64 // where the address of g lies, from FS; R14 holds it too unless Stack
 }
 
 // AttachPlain as AttachType asks for no expected attach type at all: the

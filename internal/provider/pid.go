@@ -95,6 +95,7 @@ type pidSite struct {
 	places []place
 	probe  *probe.Probe
 	typing argTyping
+	goABI  *probe.GoABI // of the provider go
 }
 
 // place is where in a file a probe sits.
@@ -375,7 +376,7 @@ func (p *Pid) userFile(f *os.File, name string, obj *symbol.Object) (*userFile, 
 			return nil, err
 		}
 	}
-	u := &userFile{f: f, name: name, obj: obj, goProgram: isGo(obj), named: map[string][]int{}}
+	u := &userFile{f: f, name: name, obj: obj, goProgram: obj.IsGo(), named: map[string][]int{}}
 	u.list()
 	p.files[key] = u
 	return u, nil
@@ -742,36 +743,50 @@ func (p *Pid) Mechanism(pr *probe.Probe) string {
 // Groups implements Provider.
 func (p *Pid) Groups(enabled []*probe.Probe) ([]*Attachment, error) {
 	var out []*Attachment
-	for _, ret := range []bool{false, true} {
-		g := &probe.Group{Kind: probe.KindUprobe, Name: "pid_entry", AttachType: uprobeAttachType()}
-		if ret {
-			g.Kind, g.Name = probe.KindUretprobe, "pid_return"
-		}
+	for i, name := range []string{"pid_entry", "pid_return"} {
+		ret := i == 1
+		var probes []*probe.Probe
 		for _, pr := range enabled {
-			if s := pr.Site.(*pidSite); s.ret == ret {
-				g.Keys = append(g.Keys, uint64(len(g.Probes)))
-				g.Probes = append(g.Probes, pr)
-				for _, pl := range s.places {
-					g.Conds = g.Conds || ret && pl.cond != 0
-					g.Behind = g.Behind || pl.kind == kindEntry && pl.fnOff > 0
-				}
+			if pr.Site.(*pidSite).ret == ret {
+				probes = append(probes, pr)
 			}
 		}
-		if len(g.Probes) == 0 {
+		if len(probes) == 0 {
 			continue
 		}
-		if len(g.Probes) > probe.KeyMask {
-			return nil, fmt.Errorf("%d pid probes, limit %d", len(g.Probes), probe.KeyMask)
-		}
-		a := &Attachment{Group: g}
-		a.Attach = func(prog *ebpf.Program) (io.Closer, error) {
-			c, refused, err := attachUprobes(prog, uprobeSets(g))
-			a.Refused = refused
-			return c, err
+		a, err := uprobeGroup(name, ret, probes)
+		if err != nil {
+			return nil, err
 		}
 		out = append(out, a)
 	}
 	return out, nil
+}
+
+// uprobeGroup arranges probes into one program: entries and instructions, or
+// returns.
+func uprobeGroup(name string, ret bool, probes []*probe.Probe) (*Attachment, error) {
+	g := &probe.Group{Kind: probe.KindUprobe, Name: name, AttachType: uprobeAttachType(), Probes: probes}
+	if ret {
+		g.Kind = probe.KindUretprobe
+	}
+	if len(probes) > probe.KeyMask {
+		return nil, fmt.Errorf("%d %s probes, limit %d", len(probes), name, probe.KeyMask)
+	}
+	for i, pr := range probes {
+		g.Keys = append(g.Keys, uint64(i))
+		for _, pl := range pr.Site.(*pidSite).places {
+			g.Conds = g.Conds || ret && pl.cond != 0
+			g.Behind = g.Behind || pl.kind == kindEntry && pl.fnOff > 0
+		}
+	}
+	a := &Attachment{Group: g}
+	a.Attach = func(prog *ebpf.Program) (io.Closer, error) {
+		c, refused, err := attachUprobes(prog, uprobeSets(g))
+		a.Refused = refused
+		return c, err
+	}
+	return a, nil
 }
 
 // uprobeSets arranges the sites of a group by file and process.

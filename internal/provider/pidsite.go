@@ -344,15 +344,6 @@ const notrack = 0x3e
 
 func (u *userFile) isGo() bool { return u.goProgram }
 
-func isGo(o *symbol.Object) bool {
-	for _, name := range []string{".gopclntab", ".data.rel.ro.gopclntab"} {
-		if o.HasSection(name) {
-			return true
-		}
-	}
-	return false
-}
-
 // frameless reports whether nothing but the return address lies on the stack
 // at an instruction: what the unwind tables say, or unknown where they are
 // silent.

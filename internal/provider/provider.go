@@ -83,7 +83,8 @@ func userID(n int) int {
 
 // All returns a fresh instance of every provider, in listing order.
 func All() []Provider {
-	return []Provider{newDtrace(), newProfile(), newCpc(), newSyscall(), newSdt(), newRawtp(), newFbt(), newRawfbt(), newKinst(), newInstr(), newCounter(), newPid()}
+	pid := newPid()
+	return []Provider{newDtrace(), newProfile(), newCpc(), newSyscall(), newSdt(), newRawtp(), newFbt(), newRawfbt(), newKinst(), newInstr(), newCounter(), pid, newGo(pid)}
 }
 
 // closers closes all of them at once: many closings wait for a grace period

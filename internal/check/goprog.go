@@ -1,0 +1,78 @@
+package check
+
+import (
+	"godtrace/internal/dif"
+	"godtrace/internal/syntax"
+	"godtrace/internal/types"
+)
+
+// Values of Go programs. A string there is a pointer and a length; where its
+// value is wanted it is D's string of that length. A slice is a pointer, a
+// length and a capacity.
+
+// goPair tells strings and slices by their members, whatever they are called.
+func goPair(t types.Type, first string) (*types.Struct, bool) {
+	s, ok := types.Underlying(t).(*types.Struct)
+	if !ok || !s.Go {
+		return nil, false
+	}
+	m := s.Members()
+	return s, len(m) > 1 && m[0].Name == first && m[1].Name == "len" && types.IsPointer(m[0].Type) && m[1].Off == 8
+}
+
+// isGoString reports a string of Go, under any name of its type.
+func isGoString(t types.Type) bool {
+	s, ok := goPair(t, "str")
+	return ok && len(s.Members()) == 2
+}
+
+// isGo reports a struct of a Go program.
+func isGo(t types.Type) bool {
+	s, ok := types.Underlying(t).(*types.Struct)
+	return ok && s.Go
+}
+
+// goMember is what a member is called in the debugging information: ptr is the
+// pointer of strings and slices.
+func goMember(t types.Type, name string) string {
+	if name != "ptr" {
+		return name
+	}
+	for _, own := range []string{"str", "array"} {
+		if _, ok := goPair(t, own); ok {
+			return own
+		}
+	}
+	return name
+}
+
+// goString is the value of a Go string: copyinstr() of its bytes, of which
+// there may be none.
+func (c *Checker) goString(v val) val {
+	pos := v.pos
+	wrap := func(x Expr) Expr { return x }
+	var str, n Expr
+	if b, ok := v.x.(*Builtin); ok && len(b.Parts) == 2 {
+		reg := func(i int) Expr {
+			return &Builtin{E: E{types.TUint64, pos}, ID: dif.BUregs, Index: &Const{E{types.TInt, pos}, int64(b.Parts[i].Reg)}, Name: b.Name}
+		}
+		str, n = reg(0), reg(1)
+	} else {
+		addr, off, user := c.objectAddr(v)
+		addr, wrap = c.bind(addr)
+		member := func(off int64) Expr {
+			return &Mem{E: E{types.TUint64, pos}, Addr: addr, Off: off, User: user || types.IsUser(addr.Type())}
+		}
+		str, n = member(off), member(off+8)
+		if !simple(n) {
+			var more func(Expr) Expr
+			outer := wrap
+			n, more = c.bind(n)
+			wrap = func(x Expr) Expr { return outer(more(x)) }
+		}
+	}
+	some := &Binary{E{types.TInt, pos}, syntax.Ne, n, &Const{E{types.TUint64, pos}, 0}}
+	limit := &Binary{E{types.TUint64, pos}, syntax.Add, n, &Conv{E{types.TUint64, pos}, some}} // with the NUL; 0 reads nothing
+	call := &Call{E{types.TString, pos}, dif.SCopyinstr, []Expr{&Conv{E{types.TUintptr, pos}, str}, limit}}
+	return val{pos: pos, x: wrap(call)}
+}
