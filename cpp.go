@@ -28,17 +28,11 @@ func (s *Session) preprocess(src string, o CompileOptions) (string, error) {
 	if path := s.OptionString("cpppath"); path != "" {
 		return s.runCPP(path, src, o)
 	}
-	opts := cpp.Options{Include: s.opts.str["incdir"], Conform: 'a', Version: dVersion}
+	opts := cpp.Options{Include: s.opts.str["incdir"], Conform: 'a', ILP32: s.ILP32, Version: dVersion}
 	if m := s.OptionString("stdc"); m != "" {
 		opts.Conform = m[0]
 	}
 	opts.Defs = append(opts.Defs, cpp.Def{Text: "__GODTRACE"}, cpp.Def{Text: unameMacro()})
-	if s.ILP32 {
-		for _, name := range []string{"__LP64__", "_LP64", "__amd64", "__amd64__", "__x86_64", "__x86_64__"} {
-			opts.Defs = append(opts.Defs, cpp.Def{Text: name, Undef: true})
-		}
-		opts.Defs = append(opts.Defs, cpp.Def{Text: "_ILP32"}, cpp.Def{Text: "__i386"})
-	}
 	for _, d := range s.opts.str["define"] {
 		opts.Defs = append(opts.Defs, cpp.Def{Text: d})
 	}

@@ -171,14 +171,9 @@ func (c *Checker) baseType(d *syntax.DeclSpec) types.Type {
 			fail(d.Pos(), "D_UNKNOWN", "failed to resolve type %s: Unknown type name", name)
 		}
 		t = b
-		if c.ilp32() {
-			switch b {
-			case types.TLong:
-				t = types.TLong32
-			case types.TULong:
-				t = types.TULong32
-			}
-		}
+	}
+	if c.ilp32() {
+		t = types.ILP32(t)
 	}
 	if q.Const || q.Volatile || q.Restrict {
 		q.Type = t
@@ -190,6 +185,13 @@ func (c *Checker) baseType(d *syntax.DeclSpec) types.Type {
 // ilp32 says whether declarations are those of a 32-bit program. The libraries
 // describe the kernel, which is none.
 func (c *Checker) ilp32() bool { return c.opts.ILP32 && !c.inLib() }
+
+// ofKernel reports types that the kernel defines: what holds pointers to them is
+// the kernel's memory.
+func ofKernel(t types.Type) bool {
+	s, ok := types.Underlying(t).(*types.Struct)
+	return ok && s.Scope != "D" && s.Scope != "C"
+}
 
 // specWords puts the words of a type into DTrace's order, each attribute once.
 func specWords(words []string) (attrs []string, base string) {
@@ -439,7 +441,7 @@ func (c *Checker) declarator(base types.Type, user bool, d *syntax.Declarator, a
 				q.Volatile = q.Volatile || w == "volatile"
 				q.Restrict = q.Restrict || w == "restrict"
 			}
-			t = &types.Pointer{Elem: t, User: user, ILP32: user && c.ilp32()}
+			t = &types.Pointer{Elem: t, User: user, ILP32: c.ilp32() && (user || !ofKernel(base))}
 			if q.Const || q.Volatile || q.Restrict {
 				q.Type = t
 				t = &q
@@ -523,6 +525,7 @@ func (c *Checker) params(list []*syntax.ParamDecl, formal []*syntax.ParamDecl, k
 			fail(p.Pos(), "D_DECL_PARMCLASS", "inappropriate storage class for function or associative array parameter")
 		}
 		t, assoc := c.declarator(c.baseType(p.Spec), isUserland(p.Spec), p.Decl, true)
+		t = types.Widen(t)
 		if assoc != nil {
 			t = types.TDynamic
 		}
@@ -628,7 +631,7 @@ func (c *Checker) varDecl(d *syntax.VarDecl) {
 			c.extern[v.Name] = t
 			continue
 		}
-		c.declare(d, v, t, assoc)
+		c.declare(d, v, types.Widen(t), assoc)
 	}
 }
 

@@ -221,7 +221,11 @@ func (c *Checker) intLit(x *syntax.IntLit) val {
 	if x.Char {
 		return mkConst(c.pos(x), int64(x.Value), types.TInt)
 	}
-	t, ok := types.ForConst(x.Value, x.Decimal, x.Suffix)
+	constType := types.ForConst
+	if c.ilp32() {
+		constType = types.ForConst32
+	}
+	t, ok := constType(x.Value, x.Decimal, x.Suffix)
 	if !ok {
 		fail(c.pos(x), "D_INT_OFLOW", "integer constant 0x%x cannot be represented in any built-in integral type", x.Value)
 	}
@@ -1387,7 +1391,7 @@ func (c *Checker) cond(x *syntax.Cond) val {
 // cast is (type)x.
 func (c *Checker) cast(x *syntax.Cast) val {
 	pos := c.pos(x)
-	t := c.typeOf(x.Type)
+	t := types.Widen(c.typeOf(x.Type))
 	v := c.expr(x.X)
 	if types.IsVoid(t) {
 		v = c.rvalue(v)

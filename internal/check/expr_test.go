@@ -362,8 +362,13 @@ func TestILP32(t *testing.T) {
 		{`sizeof (long long)`, 8, 8},
 		{`sizeof (int)`, 4, 4},
 		{`sizeof (userland char *)`, 8, 4},
-		{`sizeof (char *)`, 8, 8},
+		{`sizeof (char *)`, 8, 4},
 		{`sizeof (int64_t)`, 8, 8},
+		{`sizeof (size_t)`, 8, 4},
+		{`sizeof (1L)`, 8, 4},
+		{`sizeof (4294967295UL)`, 8, 4},
+		{`sizeof (4294967296)`, 8, 8},
+		{`sizeof ((char *)0)`, 8, 8}, // a value may be an address of the kernel
 	} {
 		for _, ilp32 := range []bool{false, true} {
 			_, p, e := checkText(t, "BEGIN { trace("+tt.src+"); }", func(o *Options, _ *fakeEnv) { o.ILP32 = ilp32 })

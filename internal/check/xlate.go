@@ -104,6 +104,7 @@ func (c *Checker) bind(x Expr) (ref Expr, wrap func(Expr) Expr) {
 func (c *Checker) inlineDecl(d *syntax.Inline) {
 	base := c.baseType(d.Spec)
 	t, assoc := c.declarator(base, isUserland(d.Spec), d.Decl, false)
+	t = types.Widen(t)
 	name := d.Decl.Name
 	if d.Spec.Storage != "" {
 		fail(d.Pos(), "D_DECL_BADCLASS", "specified storage class not appropriate for inline declaration")

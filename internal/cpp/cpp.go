@@ -45,6 +45,8 @@ type Options struct {
 	// Conform is the letter of -X: 'a' and 't' (also 0) define __STDC__ as 0,
 	// 'c' as 1, 's' not at all.
 	Conform byte
+	// ILP32 has the macros of a compiler for 32-bit x86.
+	ILP32 bool
 	// Version is __SUNW_D_VERSION: major<<24 | minor<<12 | micro.
 	Version uint32
 	// Included is told every file that #include opens, for -H; may be nil.
@@ -199,24 +201,38 @@ func (p *processor) warn(format string, args ...any) {
 	}
 }
 
-// compiler is what system headers expect of a C compiler for x86-64: its data
-// model, and its words for what D lacks or spells otherwise.
+// The data models of x86-64 and of the i386.
+const (
+	lp64 = `
+__SIZEOF_LONG__ 8
+__SIZEOF_POINTER__ 8
+__SIZEOF_SIZE_T__ 8
+__LONG_MAX__ 0x7fffffffffffffffL
+__WCHAR_MAX__ 0x7fffffff
+__SIZE_TYPE__ long unsigned int
+__PTRDIFF_TYPE__ long int
+__WCHAR_TYPE__ int`
+	ilp32 = `
+__SIZEOF_LONG__ 4
+__SIZEOF_POINTER__ 4
+__SIZEOF_SIZE_T__ 4
+__LONG_MAX__ 0x7fffffffL
+__WCHAR_MAX__ 0x7fffffffL
+__SIZE_TYPE__ unsigned int
+__PTRDIFF_TYPE__ int
+__WCHAR_TYPE__ long int`
+)
+
+// compiler is what else system headers expect of a C compiler: its words for what
+// D lacks or spells otherwise.
 const compiler = `
 __CHAR_BIT__ 8
 __SIZEOF_SHORT__ 2
 __SIZEOF_INT__ 4
-__SIZEOF_LONG__ 8
 __SIZEOF_LONG_LONG__ 8
-__SIZEOF_POINTER__ 8
-__SIZEOF_SIZE_T__ 8
 __INT_MAX__ 0x7fffffff
-__LONG_MAX__ 0x7fffffffffffffffL
 __LONG_LONG_MAX__ 0x7fffffffffffffffLL
-__WCHAR_MAX__ 0x7fffffff
 __WCHAR_MIN__ (-__WCHAR_MAX__ - 1)
-__SIZE_TYPE__ unsigned long
-__PTRDIFF_TYPE__ long
-__WCHAR_TYPE__ int
 __WINT_TYPE__ unsigned int
 __ORDER_LITTLE_ENDIAN__ 1234
 __ORDER_BIG_ENDIAN__ 4321
@@ -240,11 +256,14 @@ __asm__(x)
 func (p *processor) predefine() {
 	p.cur = &file{name: "<command line>", next: 1}
 	def := func(s string) { p.define(tokenize(s)) }
-	for _, name := range strings.Fields(`__linux __linux__ __unix __unix__ __SVR4 __amd64 __amd64__ __x86_64 __x86_64__
-		__LP64__ _LP64 __SUNW_D`) {
+	machine, model := "__amd64 __amd64__ __x86_64 __x86_64__ __LP64__ _LP64", lp64
+	if p.opts.ILP32 {
+		machine, model = "__i386 __i386__ __ILP32__ _ILP32", ilp32
+	}
+	for _, name := range strings.Fields("__linux __linux__ __unix __unix__ __SVR4 __SUNW_D " + machine) {
 		def(name + " 1")
 	}
-	for _, s := range strings.Split(strings.TrimSpace(compiler), "\n") {
+	for _, s := range strings.Split(strings.TrimSpace(model+compiler), "\n") {
 		def(s)
 	}
 	def(fmt.Sprintf("__SUNW_D_VERSION 0x%08x", p.opts.Version))

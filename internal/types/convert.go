@@ -473,6 +473,10 @@ func Convert(v int64, to Type) int64 {
 // it, starting where the suffix says, skipping unsigned ones for decimals. ok
 // is false when nothing holds it: a plain decimal above the largest long long.
 func ForConst(v uint64, decimal bool, suffix string) (t Type, ok bool) {
+	return forConst(v, decimal, suffix, constTypes)
+}
+
+func forConst(v uint64, decimal bool, suffix string, list []constType) (t Type, ok bool) {
 	u, l := 0, 0
 	for _, c := range suffix {
 		switch c {
@@ -486,18 +490,20 @@ func ForConst(v uint64, decimal bool, suffix string) (t Type, ok bool) {
 	if decimal || u == 1 {
 		step = 2
 	}
-	for i := 2*l + u; i < len(constTypes); i += step {
-		if v <= constTypes[i].max {
-			return constTypes[i].t, true
+	for i := 2*l + u; i < len(list); i += step {
+		if v <= list[i].max {
+			return list[i].t, true
 		}
 	}
 	return nil, false
 }
 
-var constTypes = []struct {
+type constType struct {
 	t   Type
 	max uint64
-}{
+}
+
+var constTypes = []constType{
 	{TInt, 1<<31 - 1}, {TUInt, 1<<32 - 1},
 	{TLong, 1<<63 - 1}, {TULong, 1<<64 - 1},
 	{TLongLong, 1<<63 - 1}, {TULongLong, 1<<64 - 1},

@@ -167,6 +167,9 @@ func (t *Basic) Align() int64 {
 	if t.Kind == DString || t.Kind >= Dynamic {
 		return 1
 	}
+	if t.AlignB > 0 {
+		return t.AlignB
+	}
 	return max(t.Bytes, 1)
 }
 

@@ -45,6 +45,7 @@ type Basic struct {
 	Bytes  int64
 	Signed bool
 	Len    int64 // DString only: bound in bytes, 0 means the option strsize
+	AlignB int64 // alignment in bytes; 0: as large as the type
 }
 
 // Pointer to Elem. User marks a pointer into the address space of the traced
