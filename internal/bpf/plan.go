@@ -615,10 +615,7 @@ func (p *plan) layout() {
 			p.zeroSize = max(p.zeroSize, f.size())
 		}
 	}
-	if p.usesGo() {
-		p.zeroSize = max(p.zeroSize, p.storageSize)
-	}
-	p.zeroSize = align(max(p.zeroSize, 64), 8)
+	p.zeroSize = align(max(p.zeroSize, p.storageSize, 64), 8) // goroutines' variables begin as zeroes, too
 	p.zeroOff = off
 	p.dataSize = off + p.zeroSize
 	p.tempOff = scrThis + p.thisSize
