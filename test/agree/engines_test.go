@@ -1,3 +1,5 @@
+//go:build amd64
+
 // Package agree_test runs D programs on both engines, the interpreter of DIF
 // and eBPF in the kernel, and compares what they print.
 package agree_test

@@ -1,3 +1,5 @@
+//go:build amd64
+
 // Package rows holds tests that run the command as a user would, one or a few
 // for each row of the list of behaviours they show (testkernel.Shows).
 //
