@@ -40,7 +40,7 @@ func (s *Session) watchGone(r *running) error {
 			}
 		}
 	}
-	if !found {
+	if !found && s.rt.Unwind() == nil {
 		return nil
 	}
 	events, err := process.WatchEvents()
@@ -61,7 +61,7 @@ func (s *Session) watchGone(r *running) error {
 // note takes note of what processes have mapped.
 func (g *gone) note(s *Session) {
 	if g != nil {
-		g.events.Drain(s.procs)
+		s.running.unwind.changed(g.events.Drain(s.procs))
 	}
 }
 

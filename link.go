@@ -29,6 +29,7 @@ type running struct {
 	later    []laterClause
 	loading  []*loading
 	gone     *gone
+	unwind   *unwinding
 }
 
 // Go loads the enabling, attaches the probes, runs BEGIN and lets held
@@ -85,8 +86,10 @@ func (s *Session) Go() (err error) {
 	if err := s.watchGone(r); err != nil {
 		return err
 	}
+	s.unwindStacks(r)
 	rt.SetActivity(bpf.Active)
 	for _, t := range s.targets {
+		r.unwind.stopForTables(t)
 		if err := t.Release(); err != nil {
 			return err
 		}
@@ -265,6 +268,7 @@ func (s *Session) loadConfig(r *running) (*bpf.Config, error) {
 		DynVarSize:  s.opts.get("dynvarsize"),
 		ScratchSize: s.opts.get("scratchsize"),
 		MaxFrames:   s.opts.maxFrames(),
+		UStack:      bpf.UStackMode(s.opts.get("ustackmode")),
 		CPU:         -1,
 		Trace:       s.Debug,
 		Dump:        s.Disasm,

@@ -60,6 +60,7 @@ var optionDefs = map[string]optionDef{
 	"scratchsize":   {runTime, parseSize, 256},
 	"stackframes":   {runTime, parseFrames, 20},
 	"ustackframes":  {runTime, parseFrames, 100},
+	"ustackmode":    {runTime, parseWord(ustackModes...), 0},
 	"jstackframes":  {runTime, parseFrames, 50},
 	"jstackstrsize": {runTime, parseSize, 512},
 	"maxframes":     {runTime, parseFrames, 127},

@@ -28,7 +28,8 @@ type Record struct {
 // A value is an int64 or uint64 by the signedness of its D type (narrower
 // integers are extended), a float64, a string, a []byte (structures, arrays,
 // tracemem), a Symbol (sym, usym, uaddr, func, ufunc, mod, umod) or a
-// []Symbol (stack, ustack, jstack), innermost first.
+// []Symbol (stack, ustack, jstack), innermost first; where a user stack could
+// not be walked to its end, the last one is named "[...]" and has no address.
 type Action struct {
 	Name   string // "trace", "printf", "stack", …
 	Values []any
@@ -146,6 +147,10 @@ func goValue(v format.Value, o *format.Options) any {
 		out := []Symbol{}
 		for _, pc := range v.PCs {
 			if pc == 0 {
+				break
+			}
+			if pc == format.StackCut && v.Kind == format.UStack {
+				out = append(out, Symbol{PID: int(v.PID), Name: format.CutMark})
 				break
 			}
 			out = append(out, symbol(pc))

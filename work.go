@@ -195,6 +195,7 @@ func (s *Session) Work() (Status, error) {
 			return Done, s.finish()
 		}
 		s.running.gone.note(s)
+		s.running.unwind.poll()
 		if err := s.grow(); err != nil {
 			return Done, s.abort(err)
 		}

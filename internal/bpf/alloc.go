@@ -112,7 +112,7 @@ func newFn(p *plan, gp *groupPlan, in *instance, inError bool) (*fn, error) {
 		f.frameMax = frameInErr
 	}
 	for i := range in.cl.Code {
-		if callsLibrary(&in.cl.Code[i]) {
+		if callsLibrary(&in.cl.Code[i]) || p.byTables(&in.cl.Code[i]) {
 			f.frameMax = min(f.frameMax, frameInErr) // leave room for the library's
 		}
 	}
@@ -443,6 +443,9 @@ func (f *fn) machineUses(in *dif.Ins, use func(k ...int)) {
 		}
 	case dif.TStack, dif.RecStack:
 		use(pCtx)
+		if f.p.byTables(in) {
+			use(pScratch)
+		}
 	case dif.Builtin:
 		switch dif.BuiltinID(in.Sym) {
 		case dif.BArg, dif.BArgs:
@@ -464,6 +467,9 @@ func (f *fn) machineUses(in *dif.Ins, use func(k ...int)) {
 			}
 		case dif.BRegs, dif.BErrno, dif.BCaller, dif.BUCaller:
 			use(pCtx)
+			if f.p.byTables(in) {
+				use(pScratch)
+			}
 		case dif.BUregs:
 			if f.behind() {
 				use(pCtx)

@@ -30,6 +30,15 @@ const (
 	BufRing
 )
 
+// UStackMode is how user stacks are walked.
+type UStackMode uint8
+
+const (
+	UStackAuto   UStackMode = iota // by unwind tables; by frame pointers in processes without
+	UStackFP                       // by frame pointers
+	UStackUnwind                   // by unwind tables; what has none is not walked
+)
+
 // Config is everything a load depends on.
 type Config struct {
 	Object  *dif.Object
@@ -45,9 +54,10 @@ type Config struct {
 	AggSize     int64
 	DynVarSize  int64
 	ScratchSize int64 // alloca space of a firing
-	MaxFrames   int   // option maxframes: most frames that stackdepth and ustackdepth count; 0: 127
-	Target      int   // $target's pid, for progenyof and the like; 0: none
-	CPU         int   // option cpu: only this CPU records; -1: all
+	UStack      UStackMode
+	MaxFrames   int // option maxframes: most frames that stackdepth and ustackdepth count; 0: 127
+	Target      int // $target's pid, for progenyof and the like; 0: none
+	CPU         int // option cpu: only this CPU records; -1: all
 	// Trace, if not nil, gets one line per BPF action (object, size, result, µs).
 	Trace func(format string, args ...any)
 	// Dump, if not nil, gets the eBPF listing of each program (-xdisasm).

@@ -213,9 +213,9 @@ func (f *fn) builtin(in *dif.Ins) {
 		}
 		c.load(8, r0, f.machine(pCtx, r1), 8*int(i))
 	case dif.BStackDepth:
-		f.stackDepth(0)
+		f.stackDepth(in, 0)
 	case dif.BUStackDepth:
-		f.stackDepth(256)
+		f.stackDepth(in, 256)
 	case dif.BIpl:
 		f.interruptLevel(in)
 	case dif.BCaller:
@@ -301,6 +301,20 @@ func (f *fn) callerFrame(in *dif.Ins, flags int64) {
 		return
 	}
 	none := c.newLabel()
+	if f.p.byTables(in) {
+		done := c.newLabel()
+		f.walk(in, 16)
+		defer c.place(done)
+		guess := c.newLabel()
+		c.jmpImm(jEQ, r0, 0, guess)
+		c.mov(r1, r0)
+		c.imm(r0, 0)
+		c.jmpImm(jLT, r1, 2, done)
+		c.load(8, r0, f.machine(pScratch, r1), f.p.bufOff+8)
+		c.opaque(r0)
+		c.jmp(done)
+		c.place(guess)
+	}
 	c.mov(r1, f.machine(pCtx, r1))
 	c.addr(r2, fp, buf2Off)
 	c.imm(r3, 16)
@@ -812,12 +826,18 @@ func (p *plan) maxFrames() int {
 }
 
 // stackDepth puts the number of frames into r0.
-func (f *fn) stackDepth(flags int64) {
+func (f *fn) stackDepth(in *dif.Ins, flags int64) {
 	c := f.c
 	if f.noStack(flags) {
 		c.imm(r0, 0)
 		c.opaque(r0)
 		return
+	}
+	if f.p.byTables(in) {
+		done := c.newLabel()
+		f.walk(in, 8*f.p.maxFrames())
+		c.jmpImm(jNE, r0, 0, done)
+		defer c.place(done)
 	}
 	c.mov(r1, f.machine(pCtx, r1))
 	f.strBuf(r2)
@@ -875,11 +895,28 @@ func (f *fn) stack(in *dif.Ins, ptr func(r reg, off int)) {
 		f.zero(r1, 0, n&^7)
 		return
 	}
+	done := c.newLabel()
+	if f.p.byTables(in) {
+		guess := c.newLabel()
+		f.walk(in, n)
+		c.jmpImm(jEQ, r0, 0, guess)
+		ptr(r1, off)
+		c.imm(r2, int64(min(n&^7, 8*maxUnwind)))
+		f.strBuf(r3)
+		c.call(fnProbeReadKernel)
+		if rest := n - 8*maxUnwind; rest > 0 {
+			ptr(r1, off+8*maxUnwind)
+			f.zeroes(r1, rest&^7)
+		}
+		c.jmp(done)
+		c.place(guess)
+	}
 	ptr(r2, off)
 	c.mov(r1, f.machine(pCtx, r1))
 	c.imm(r3, int64(n&^7))
 	c.imm(r4, flags|f.skip(flags))
 	c.call(fnGetStack) // fills what is left, or everything on failure, with zeroes
+	c.place(done)
 	if in.Space == dif.SpaceUser && f.behind() {
 		none := c.newLabel()
 		f.lag()
@@ -890,6 +927,56 @@ func (f *fn) stack(in *dif.Ins, ptr func(r reg, off int)) {
 		c.store(8, r1, 0, r2)
 		c.place(none)
 	}
+}
+
+// maxUnwind is how many frames a walk by unwind tables takes down.
+const maxUnwind = 512
+
+// zeroes clears at most zeroSize bytes at r1; r2 and r3 are lost.
+func (f *fn) zeroes(to reg, n int) {
+	c := f.c
+	c.mov(r1, to)
+	c.imm(r2, int64(n))
+	c.mapValue(r3, f.p.data, f.p.zeroOff)
+	c.call(fnProbeReadKernel)
+}
+
+// walk walks the user stack by unwind tables, for at most n bytes of frames.
+// They are left in the level's buffer, their number, 0 where the process has no
+// tables, in r0.
+func (f *fn) walk(in *dif.Ins, n int) {
+	c, p := f.c, f.p
+	n = min(n&^7, 8*maxUnwind)
+	f.strBuf(r1)
+	f.zeroes(r1, n)
+	f.taskWalk(in, 8, "task_struct.mm", "mm_struct.start_stack")
+	s := f.machine(pScratch, r1)
+	c.store(8, s, p.workOff+lib.Arg(0), r0)
+	guess := int32(0)
+	if p.cfg.UStack == UStackAuto {
+		guess = 1
+	}
+	c.storeImm(8, s, p.workOff+lib.Arg(1), guess)
+	f.enterRoutine(lib.UStack, p.bufOff, n)
+	c.load(8, r0, f.machine(pScratch, r1), p.workOff)
+	if p.cfg.UStack != UStackUnwind {
+		return
+	}
+	// No guess: where the process was is all there is to tell.
+	some := c.newLabel()
+	c.jmpImm(jNE, r0, 0, some)
+	c.call(fnCurrentTaskBTF)
+	c.mov(r1, r0)
+	c.call(fnTaskPtRegs)
+	c.load(8, r0, r0, regIP)
+	f.strBuf(r1)
+	c.store(8, r1, 0, r0)
+	if n > 8 {
+		c.imm(r0, -1)
+		c.store(8, r1, 8, r0)
+	}
+	c.imm(r0, 1)
+	c.place(some)
 }
 
 // behind reports whether the site may lie behind the probe's place.

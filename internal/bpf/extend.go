@@ -27,6 +27,7 @@ func (r *Runtime) Extend(enabled []*Enabled, groups []*probe.Group) (first int, 
 	p.data, p.scalars, p.ring, p.specRing, p.storage = base.data, base.scalars, base.ring, base.specRing, base.storage
 	p.goroutines = base.goroutines
 	p.ringGeo, p.specGeo = base.ringGeo, base.specGeo
+	p.unwind = base.unwind
 	for i := range p.forms {
 		p.forms[i].m = base.forms[i].m
 	}

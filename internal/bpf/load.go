@@ -181,6 +181,11 @@ func (r *Runtime) makeMaps() error {
 			return err
 		}
 	}
+	if p.needUnwind {
+		if p.unwind, err = newUnwind(r); err != nil {
+			return err
+		}
+	}
 	if p.storageSize > 8 || p.selfDyn() {
 		fd, err := loadStorageBTF(p.storageSize)
 		if err != nil {
@@ -419,10 +424,21 @@ func (p *plan) linkRoutines(c *code, gp *groupPlan) error {
 	for _, f := range funcs {
 		c.function(gp.routines[f.Name])
 		for _, r := range f.Refs {
+			if r.Map {
+				continue
+			}
 			c.fixes = append(c.fixes, fix{int32(len(c.ins) + r.At), gp.routines[r.Name], true})
 		}
 		for _, w := range f.Code {
 			c.raw(uint8(w), reg(w>>8&15), reg(w>>12&15), int16(w>>16), int32(w>>32))
+		}
+		for _, r := range f.Refs {
+			if r.Map {
+				m, pseudo := p.unwind.mapNamed(r.Name)
+				at := &c.ins[len(c.ins)-len(f.Code)+r.At]
+				at.regs |= uint8(pseudo) << 4
+				at.imm = int32(m.fd)
+			}
 		}
 	}
 	return nil

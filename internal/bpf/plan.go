@@ -70,6 +70,9 @@ type plan struct {
 	data, ro, scratch, scalars, ring, specRing, storage *bpfMap
 	goroutines                                          *bpfMap // what storage is for threads, for goroutines
 
+	unwind     *Unwind // tables for user stacks, nil without needUnwind
+	needUnwind bool
+
 	groups []*groupPlan
 	forms  []formPlan
 	vars   []varPlan
@@ -402,7 +405,14 @@ func (p *plan) scan() error {
 				case dif.BExecargs:
 					p.bufSize = max(p.bufSize, execargsMax)
 				}
+			case dif.TStack, dif.RecStack:
+				if p.byTables(in) {
+					p.needTables(int(in.Size) - 8)
+				}
 			case dif.Builtin:
+				if p.byTables(in) {
+					p.needTables(8 * p.maxFrames())
+				}
 				switch dif.BuiltinID(in.Sym) {
 				case dif.BStackDepth, dif.BUStackDepth:
 					p.bufSize = max(p.bufSize, 8*p.maxFrames())
@@ -509,6 +519,31 @@ func (p *plan) scan() error {
 		p.idTab = table(1, func(e *Enabled, _ int) uint32 { return uint32(e.Probe.ID) })
 	}
 	return err
+}
+
+// byTables reports whether an instruction walks a user stack by unwind tables.
+func (p *plan) byTables(in *dif.Ins) bool {
+	if p.cfg.UStack == UStackFP {
+		return false
+	}
+	switch in.Op {
+	case dif.TStack, dif.RecStack:
+		return in.Space == dif.SpaceUser && in.Size >= 16
+	case dif.Builtin:
+		id := dif.BuiltinID(in.Sym)
+		return id == dif.BUStackDepth || id == dif.BUCaller
+	}
+	return false
+}
+
+// needTables has room for a walk of n bytes of frames.
+func (p *plan) needTables(n int) {
+	p.zeroSize = max(p.zeroSize, n)
+	n = min(n&^7, 8*maxUnwind)
+	p.needUnwind = true
+	p.bufSize = max(p.bufSize, n)
+	p.workSize = max(p.workSize, lib.UStack.Work(p.strSize()))
+	p.slack = max(p.slack, lib.Slack(n, p.strSize()))
 }
 
 // members puts the offsets of the kernel structures a routine goes through

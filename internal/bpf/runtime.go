@@ -273,6 +273,7 @@ func (r *Runtime) Close() error {
 		for _, m := range r.maps {
 			m.close()
 		}
+		r.plan.unwind.close()
 		r.closeErr = errors.Join(errs...)
 	})
 	return r.closeErr

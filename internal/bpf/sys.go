@@ -285,7 +285,7 @@ func loadProg(name string, s progSpec, c *code) (int, error) {
 		}
 	}
 	var log []byte
-	for size := 1 << 18; size <= 1<<26; size *= 8 {
+	for size := logSize(); size <= 1<<26; size *= 8 {
 		log = make([]byte, size)
 		a.logLevel, a.logSize, a.logBuf = 1, uint32(size), uint64(uintptr(unsafe.Pointer(&log[0])))
 		fd, err2 := bpfCall(cmdProgLoad, unsafe.Pointer(&a), unsafe.Sizeof(a))
@@ -316,20 +316,45 @@ func kernelRelease() int {
 	return major<<8 | minor
 }
 
-// update sets element 0 of an array.
-func (m *bpfMap) update(value []byte) error {
-	var key uint32
+// get reads an element.
+func (m *bpfMap) get(key, value []byte) error {
 	a := struct {
 		fd         uint32
 		_          uint32
 		key, value uint64
 		flags      uint64
-	}{fd: uint32(m.fd), key: uint64(uintptr(unsafe.Pointer(&key))), value: uint64(uintptr(unsafe.Pointer(&value[0])))}
-	_, err := bpfCall(cmdMapUpdate, unsafe.Pointer(&a), unsafe.Sizeof(a))
+	}{fd: uint32(m.fd), key: uint64(uintptr(unsafe.Pointer(&key[0]))), value: uint64(uintptr(unsafe.Pointer(&value[0])))}
+	_, err := bpfCall(cmdMapLookup, unsafe.Pointer(&a), unsafe.Sizeof(a))
+	runtime.KeepAlive(key)
 	runtime.KeepAlive(value)
-	runtime.KeepAlive(&key)
+	return err
+}
+
+// update sets element 0 of an array.
+func (m *bpfMap) update(value []byte) error { return m.put(make([]byte, 4), value) }
+
+// put sets an element.
+func (m *bpfMap) put(key, value []byte) error {
+	a := struct {
+		fd         uint32
+		_          uint32
+		key, value uint64
+		flags      uint64
+	}{fd: uint32(m.fd), key: uint64(uintptr(unsafe.Pointer(&key[0]))), value: uint64(uintptr(unsafe.Pointer(&value[0])))}
+	_, err := bpfCall(cmdMapUpdate, unsafe.Pointer(&a), unsafe.Sizeof(a))
+	runtime.KeepAlive(key)
+	runtime.KeepAlive(value)
 	if err != nil {
 		return fmt.Errorf("map %s: %w", m.name, err)
 	}
 	return nil
+}
+
+// logSize is how much of the verifier's log to ask for at first: all of it if
+// somebody is to read it.
+func logSize() int {
+	if os.Getenv(VerifierLogEnv) != "" {
+		return 1 << 26
+	}
+	return 1 << 18
 }

@@ -179,6 +179,9 @@ func stack(f *dif.Field, b []byte) (pid int32, pcs []uint64) {
 	case f.Sized:
 		depth := int64(binary.LittleEndian.Uint32(b[types.StackDepth:]))
 		b = b[types.StackFrames:]
+		if end := b[min(int64(len(b)), 8*depth):]; len(end) >= 8 && binary.LittleEndian.Uint64(end) == format.StackCut {
+			depth++
+		}
 		b = b[:min(int64(len(b)), 8*depth)]
 	case f.Kind == dif.FUStack:
 		b = b[8:]

@@ -47,8 +47,12 @@ func (r *Resolver) UserSym(pid int32, addr uint64) format.Place {
 // where the process was.
 func (r *Resolver) code(pid int32, pcs []uint64) []uint64 {
 	for i := 1; i < len(pcs); i++ {
+		if pcs[i] == format.StackCut {
+			return pcs[:i+1]
+		}
 		if r.Procs.NotCode(int(pid), pcs[i]) {
-			return pcs[:i]
+			pcs[i] = format.StackCut
+			return pcs[:i+1]
 		}
 	}
 	return pcs

@@ -223,6 +223,10 @@ func (s *structured) frames(v format.Value) list {
 			one.Notes = v.Notes[i : i+1]
 		}
 		text := strings.TrimSpace(string(format.AppendStack(nil, one, &opts)))
+		if v.Kind == format.UStack && pc == format.StackCut {
+			out = append(out, object{{"symbol", text}})
+			break
+		}
 		out = append(out, append(object{{"symbol", text}}, placeMembers(s.place(v, pc), "module")...))
 	}
 	return out

@@ -38,6 +38,13 @@ const (
 	UAddr                    // uaddr()
 )
 
+// StackCut stands behind the last frame of a user stack whose walk ended before
+// the outermost frame. It prints as CutMark.
+const (
+	StackCut = ^uint64(0)
+	CutMark  = "[...]"
+)
+
 // Value is one recorded value.
 type Value struct {
 	Kind  Kind
@@ -46,7 +53,7 @@ type Value struct {
 	Int   uint64
 	Float float64
 	Bytes []byte
-	PCs   []uint64 // innermost first; a zero ends them
+	PCs   []uint64 // innermost first; a zero ends them; StackCut may be the last
 	Notes []string // frame names supplied by the program, parallel to PCs
 }
 

@@ -98,6 +98,9 @@ func frame(v Value, pc uint64, note string, o *Options) []byte {
 	if v.Kind == Stack {
 		return o.kernelPlace(pc).append(nil, pc)
 	}
+	if pc == StackCut {
+		return []byte(CutMark)
+	}
 	if o.NoResolve {
 		return o.unresolved(v.PID, pc)
 	}

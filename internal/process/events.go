@@ -112,8 +112,16 @@ type event struct {
 	body []byte
 }
 
-// Drain passes on what has happened since it was last called, in order.
-func (e *Events) Drain(to *symbol.Processes) {
+// Change is what a process did about its mappings.
+type Change struct {
+	PID    int
+	Parent int  // of a new process; 0: it mapped something or executed a program
+	Ended  bool // it is gone
+}
+
+// Drain passes on what has happened since it was last called, in order. It
+// returns the same in short.
+func (e *Events) Drain(to *symbol.Processes) []Change {
 	var all []event
 	for _, ring := range e.rings {
 		head := (*uint64)(unsafe.Pointer(&ring[perfDataHead]))
@@ -153,24 +161,51 @@ func (e *Events) Drain(to *symbol.Processes) {
 		}
 		return 0
 	})
+	var out []Change
 	for _, v := range all {
-		v.tell(to)
+		if c := v.tell(to); c.PID > 0 && (len(out) == 0 || out[len(out)-1] != c) {
+			out = append(out, c)
+		}
 	}
+	return out
+}
+
+// PIDs are the processes there are.
+func PIDs() []int {
+	dir, err := os.Open("/proc")
+	if err != nil {
+		return nil
+	}
+	defer dir.Close()
+	names, _ := dir.Readdirnames(-1)
+	var out []int
+	for _, name := range names {
+		if pid, err := strconv.Atoi(name); err == nil {
+			out = append(out, pid)
+		}
+	}
+	return out
 }
 
 var le = binary.LittleEndian
 
-func (v *event) tell(to *symbol.Processes) {
+func (v *event) tell(to *symbol.Processes) (c Change) {
 	b := v.body
 	switch {
 	case v.typ == recComm && len(b) >= 8:
-		to.NoteExec(int(int32(le.Uint32(b))))
+		c.PID = int(int32(le.Uint32(b)))
+		to.NoteExec(c.PID)
 	case v.typ == recFork && len(b) >= 16:
 		// pid, ppid, tid, ptid
-		to.NoteFork(int(int32(le.Uint32(b[4:]))), int(int32(le.Uint32(b))))
+		pid, parent := int(int32(le.Uint32(b))), int(int32(le.Uint32(b[4:])))
+		to.NoteFork(parent, pid)
+		if pid != parent {
+			c.PID, c.Parent = pid, parent
+		}
 	case v.typ == recExit && len(b) >= 16:
 		if pid, tid := le.Uint32(b), le.Uint32(b[8:]); pid == tid {
-			to.NoteExit(int(int32(pid)))
+			c.PID, c.Ended = int(int32(pid)), true
+			to.NoteExit(c.PID)
 		}
 	case v.typ == recMmap2 && len(b) >= 64:
 		// pid, tid, addr, len, pgoff, major, minor, inode, generation, prot, flags, name
@@ -185,7 +220,9 @@ func (v *event) tell(to *symbol.Processes) {
 			m.Path = ""
 		}
 		if pid := int(int32(le.Uint32(b))); pid > 0 {
+			c.PID = pid
 			to.NoteMapping(pid, m)
 		}
 	}
+	return c
 }

@@ -139,6 +139,7 @@ func step(row Row, regs Regs, word func(uint64) (uint64, error)) (Regs, error) {
 	if err != nil {
 		return Regs{}, err
 	}
+	cfa += uint64(int64(row.CFAAdd))
 	next := Regs{SP: cfa, BP: regs.BP}
 	load := func(w Where, off int32) (uint64, error) {
 		switch o := uint64(int64(off)); w {

@@ -19,8 +19,8 @@ const (
 	CFARSP                     // RSP + CFAOff
 	CFARBP                     // RBP + CFAOff
 	CFAReg                     // another register, Reg, + CFAOff
-	CFARSPDeref                // *(RSP + CFAOff): signal frames
-	CFARBPDeref                // *(RBP + CFAOff): functions that realign the stack
+	CFARSPDeref                // *(RSP + CFAOff) + CFAAdd: signal frames
+	CFARBPDeref                // *(RBP + CFAOff) + CFAAdd: functions that realign the stack
 	CFAPLT                     // RSP + 8, and 8 more if RIP&15 >= CFAOff
 	CFAUnknown                 // a rule this table does not express
 )
@@ -46,6 +46,7 @@ type Row struct {
 	RA     Where // AtCFA with RAOff -8 but for signal frames
 	Signal bool  // the caller was interrupted: its PC is an instruction, not behind a call
 	CFAOff int32
+	CFAAdd int32
 	RBPOff int32
 	RAOff  int32
 }
@@ -123,6 +124,7 @@ type state struct {
 	cfa     CFAKind // CFAReg for RSP and RBP too
 	reg     uint64
 	off     int64
+	add     int64
 	rbp, ra rule
 }
 
@@ -367,7 +369,7 @@ func (f *frames) pointer(r *reader, enc byte) uint64 {
 
 // row renders the state as a table row.
 func (st *state) row(pc uint64, signal bool) Row {
-	r := Row{PC: pc, CFA: st.cfa, Signal: signal, CFAOff: int32(st.off)}
+	r := Row{PC: pc, CFA: st.cfa, Signal: signal, CFAOff: int32(st.off), CFAAdd: int32(st.add)}
 	if st.cfa == CFAReg {
 		switch st.reg {
 		case dwRSP:
@@ -378,7 +380,7 @@ func (st *state) row(pc uint64, signal bool) Row {
 			r.Reg = uint8(st.reg)
 		}
 	}
-	if int64(r.CFAOff) != st.off {
+	if int64(r.CFAOff) != st.off || int64(r.CFAAdd) != st.add {
 		r.CFA = CFAUnknown
 	}
 	r.RBP, r.RBPOff = st.rbp.where, int32(st.rbp.off)
@@ -458,14 +460,14 @@ func (m *machine) exec(r *reader, pc, end uint64, emit func(uint64, *state)) err
 			}
 			m.state, m.stack = m.stack[n-1], m.stack[:n-1]
 		case 0x0c: // def_cfa
-			m.cfa, m.reg = CFAReg, r.uleb()
+			m.cfa, m.reg, m.add = CFAReg, r.uleb(), 0
 			m.off = int64(r.uleb())
 		case 0x0d: // def_cfa_register
-			m.cfa, m.reg = CFAReg, r.uleb()
+			m.cfa, m.reg, m.add = CFAReg, r.uleb(), 0
 		case 0x0e: // def_cfa_offset
 			m.off = int64(r.uleb())
 		case 0x0f: // def_cfa_expression
-			m.cfa, m.off = cfaExpression(r.block())
+			m.cfa, m.off, m.add = cfaExpression(r.block())
 		case 0x10: // expression
 			reg := r.uleb()
 			m.set(reg, regExpression(r.block()))
@@ -473,7 +475,7 @@ func (m *machine) exec(r *reader, pc, end uint64, emit func(uint64, *state)) err
 			reg := r.uleb()
 			m.set(reg, rule{where: AtCFA, off: r.sleb() * m.dataAlign})
 		case 0x12: // def_cfa_sf
-			m.cfa, m.reg = CFAReg, r.uleb()
+			m.cfa, m.reg, m.add = CFAReg, r.uleb(), 0
 			m.off = r.sleb() * m.dataAlign
 		case 0x13: // def_cfa_offset_sf
 			m.off = r.sleb() * m.dataAlign
@@ -525,49 +527,54 @@ func (m *machine) restore(reg uint64) {
 }
 
 const (
-	opDeref = 0x06
-	opBreg0 = 0x70
+	opDeref     = 0x06
+	opPlusConst = 0x23
+	opBreg0     = 0x70
 )
 
-// breg recognizes "register + constant", with an optional dereference behind.
-func breg(b []byte) (reg int, off int64, deref, ok bool) {
+// breg recognizes "register + constant", with an optional dereference behind,
+// and behind that another constant.
+func breg(b []byte) (reg int, off, add int64, deref, ok bool) {
 	r := reader{b: b}
 	op := r.u8()
 	off = r.sleb()
 	if r.bad || op < opBreg0 || op > opBreg0+31 {
-		return 0, 0, false, false
+		return 0, 0, 0, false, false
 	}
-	switch rest := b[r.p:]; {
-	case len(rest) == 0:
-	case len(rest) == 1 && rest[0] == opDeref:
-		deref = true
-	default:
-		return 0, 0, false, false
+	if r.p < len(b) && b[r.p] == opDeref {
+		r.p++
+		if deref = true; r.p < len(b) && b[r.p] == opPlusConst {
+			r.p++
+			add = int64(r.uleb())
+		}
 	}
-	return int(op - opBreg0), off, deref, true
+	if r.bad || r.p != len(b) {
+		return 0, 0, 0, false, false
+	}
+	return int(op - opBreg0), off, add, deref, true
 }
 
-func cfaExpression(b []byte) (CFAKind, int64) {
-	if reg, off, deref, ok := breg(b); ok && deref {
+func cfaExpression(b []byte) (kind CFAKind, off, add int64) {
+	if reg, off, add, deref, ok := breg(b); ok && deref {
 		switch reg {
 		case dwRSP:
-			return CFARSPDeref, off
+			return CFARSPDeref, off, add
 		case dwRBP:
-			return CFARBPDeref, off
+			return CFARBPDeref, off, add
 		}
 	}
 	// What linkers write for .plt: rsp+8 + ((rip&15) >= n) << 3. A stub pushes
 	// one word before it jumps to the resolver.
 	if len(b) == 11 && string(b[:6]) == "\x77\x08\x80\x00\x3f\x1a" && string(b[7:]) == "\x2a\x33\x24\x22" {
 		if lit := b[6]; lit >= 0x30 && lit < 0x50 {
-			return CFAPLT, int64(lit - 0x30)
+			return CFAPLT, int64(lit - 0x30), 0
 		}
 	}
-	return CFAUnknown, 0
+	return CFAUnknown, 0, 0
 }
 
 func regExpression(b []byte) rule {
-	if reg, off, deref, ok := breg(b); ok && !deref {
+	if reg, off, _, deref, ok := breg(b); ok && !deref {
 		switch reg {
 		case dwRSP:
 			return rule{where: AtRSP, off: off}

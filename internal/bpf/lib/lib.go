@@ -81,12 +81,21 @@ type Func struct {
 // Ref is a place where a function names another: instruction At is a call
 // whose imm is to be the distance from the next instruction or, if Addr, the
 // first word of a 16-byte load, already marked BPF_PSEUDO_FUNC, whose imm is to
-// be that distance.
+// be that distance. Where the name is a Map's, the instruction is the first word
+// of a 16-byte load, for the linker to mark and fill in.
 type Ref struct {
 	At   int
 	Name string
 	Addr bool
+	Map  bool
 }
+
+// The maps that routines name: see unwind.c.
+const (
+	MapUnwind = "map_unwind" // by the address of its one value
+	MapProcs  = "map_procs"
+	MapShards = "map_shards"
+)
 
 // Routine describes an entry.
 type Routine struct {
@@ -127,7 +136,7 @@ var loaded = [...]func() (*Library, error){
 
 func load(v Variant) (*Library, error) {
 	l := &Library{Variant: v, Funcs: map[string]*Func{}}
-	for _, part := range []string{"strings", "numbers", "json", "kernel"} {
+	for _, part := range []string{"strings", "numbers", "json", "kernel", "unwind"} {
 		name := "obj/" + part + "." + v.String() + ".o"
 		b, err := objects.ReadFile(name)
 		if err == nil {
@@ -196,18 +205,20 @@ func (l *Library) read(b []byte) error {
 	for ; len(rels) >= 16; rels = rels[16:] {
 		off, info := binary.LittleEndian.Uint64(rels), binary.LittleEndian.Uint64(rels[8:])
 		sym, typ := int(info>>32), uint32(info)
-		if sym < 1 || sym > len(syms) || elf.ST_TYPE(syms[sym-1].Info) != elf.STT_FUNC || typ != rBPF64_64 && typ != rBPF64_32 {
-			return fmt.Errorf("relocation of type %d at %#x is not for a function", typ, off)
+		isMap := sym >= 1 && sym <= len(syms) && syms[sym-1].Section == elf.SHN_UNDEF && typ == rBPF64_64
+		if sym < 1 || sym > len(syms) || elf.ST_TYPE(syms[sym-1].Info) != elf.STT_FUNC && !isMap || typ != rBPF64_64 && typ != rBPF64_32 {
+			return fmt.Errorf("relocation of type %d at %#x is neither for a function nor for a map", typ, off)
 		}
 		for i, fn := range funcs {
 			if off < starts[i] || off >= starts[i]+8*uint64(len(fn.Code)) {
 				continue
 			}
 			at := int(off-starts[i]) / 8
-			if typ == rBPF64_64 {
+			addr := typ == rBPF64_64 && !isMap
+			if addr {
 				fn.Code[at] |= pseudoFunc << 12
 			}
-			fn.Refs = append(fn.Refs, Ref{At: at, Name: syms[sym-1].Name, Addr: typ == rBPF64_64})
+			fn.Refs = append(fn.Refs, Ref{At: at, Name: syms[sym-1].Name, Addr: addr, Map: isMap})
 		}
 	}
 	return nil
@@ -231,7 +242,9 @@ func (l *Library) Closure(names ...string) ([]*Func, error) {
 		}
 		out = append(out, f)
 		for _, r := range f.Refs {
-			names = append(names, r.Name)
+			if !r.Map {
+				names = append(names, r.Name)
+			}
 		}
 	}
 	return out, nil

@@ -44,6 +44,11 @@ var Routines = map[dif.Subr]*Routine{
 // CWD gives the built-in variables cwd (argument 0) and root (argument 1).
 var CWD = &Routine{Func: "dt_cwd", Bytes: pathMax, Members: paths}
 
+// UStack walks the user stack of the current thread by unwind tables: dst gets
+// the frames, the result is how many there are. Argument 0 is mm_struct's
+// start_stack, by which a program that was executed since is told.
+var UStack = &Routine{Func: "dt_ustack", Bytes: 21 * 8}
+
 // Member is a member of a kernel structure, as btf names it.
 type Member struct{ Tag, Path string }
 

@@ -1,0 +1,69 @@
+package symbol
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"strconv"
+	"strings"
+)
+
+// Code is an executable mapping of a process and the object mapped there; Obj
+// is nil for generated code and files that are no objects.
+type Code struct {
+	Mapping Mapping
+	Obj     *Object
+	Bias    uint64 // address = value in the object + Bias
+}
+
+var errChanging = errors.New("the process executes another program at this moment")
+
+// Code reads what is mapped executable into a process, sorted by address, and
+// where its stack begins: a number that tells the program it runs from the one
+// before.
+func (s *Processes) Code(pid int) (stack uint64, code []Code, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.get(pid)
+	for range 3 {
+		if stack, err = p.startStack(); err != nil {
+			return 0, nil, err
+		}
+		if err := p.refresh(); err != nil {
+			return 0, nil, err
+		}
+		code = code[:0]
+		for _, m := range p.gens[0] {
+			if m.Exec() {
+				p.load(m)
+				code = append(code, Code{m.Mapping, m.obj, m.bias})
+			}
+		}
+		if again, err := p.startStack(); err == nil && again == stack {
+			return stack, code, nil
+		}
+	}
+	return 0, nil, errChanging
+}
+
+// startStack is field 28 of /proc/PID/stat.
+func (p *Process) startStack() (uint64, error) {
+	b, err := os.ReadFile(p.proc("stat"))
+	if err != nil {
+		return 0, err
+	}
+	f := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))
+	if len(f) < 26 {
+		return 0, errChanging
+	}
+	return strconv.ParseUint(f[25], 10, 64)
+}
+
+// Base is the lowest address of the object as it was linked.
+func (o *Object) Base() uint64 { return o.segs0() }
+
+// Go reports whether the object was made by the Go compiler, which keeps frame
+// pointers.
+func (o *Object) Go() bool {
+	return o.HasSection(".gopclntab") || o.HasSection(".data.rel.ro.gopclntab")
+}
