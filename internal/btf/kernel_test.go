@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"godtrace/internal/testkernel"
 	"godtrace/internal/types"
 
 	cbtf "github.com/cilium/ebpf/btf"
@@ -14,6 +15,7 @@ import (
 // TestAgainstGeneralReader compares every type of the running kernel with what
 // cilium/ebpf's reader, written independently, says of it.
 func TestAgainstGeneralReader(t *testing.T) {
+	testkernel.Shows(t, "3.20")
 	set := openKernel(t)
 	defer set.Close()
 	f, err := os.Open(KernelDir + "/vmlinux")

@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+
+	"godtrace/internal/testkernel"
 )
 
 func unhex(t testing.TB, s string) []byte {
@@ -384,6 +386,7 @@ func TestClassNames(t *testing.T) {
 }
 
 func TestAnalyze(t *testing.T) {
+	testkernel.Shows(t, "0.9", "4.14")
 	// As the kernel's text looks: a thunk for returns and one for indirect calls.
 	code := unhex(t, "f3 0f 1e fa"+ // 00 endbr64
 		"53"+ // 04 push %rbx
@@ -521,6 +524,7 @@ func check(t testing.TB, code []byte) {
 }
 
 func TestRandom(t *testing.T) {
+	testkernel.Shows(t, "0.10")
 	r := rand.New(rand.NewPCG(1, 2))
 	n := 1_000_000
 	if testing.Short() {

@@ -15,6 +15,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"godtrace/internal/testkernel"
 )
 
 // long says that tests may take minutes.
@@ -23,6 +25,7 @@ func long() bool { return os.Getenv("GODTRACE_LONG") != "" }
 // The judge of lengths and classes is objdump, over what is installed:
 // instruction by instruction, so that one difference does not hide others.
 func TestObjdump(t *testing.T) {
+	testkernel.Shows(t, "0.9", "0.10", "4.14")
 	objdump, err := exec.LookPath("objdump")
 	if err != nil {
 		t.Skip("objdump is not installed")
