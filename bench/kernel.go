@@ -43,6 +43,10 @@ var functionFirings = func() (all []firing) {
 			f.call, f.counted, f.patches = "getppid", true, true
 			f.options = []string{"-x", "fbt=" + way.name}
 			all = append(all, f)
+			if f.name == "fbt both, multi" {
+				f.name = "fbt both, session" // one link for both, where the kernel has it
+				all = append(all, f)
+			}
 		}
 	}
 	return all
@@ -69,6 +73,9 @@ func (m *minimal) function(side, way string) error {
 		return err
 	}
 	for _, exit := range []bool{false, true} {
+		if way == "session" && exit {
+			break // the first is both
+		}
 		if side == "entry" && exit || side == "return" && !exit {
 			continue
 		}
@@ -93,20 +100,22 @@ func (m *minimal) probe(a *ebpf.Map, way string, exit bool) error {
 		}
 	case "multi":
 		spec.AttachType = ebpf.AttachTraceKprobeMulti
+	case "session":
+		spec.AttachType = ebpf.AttachTraceKprobeSession
 	}
 	p, err := ebpf.NewProgram(spec)
 	if err != nil {
 		return err
 	}
 	m.progs = append(m.progs, p)
-	symbols := link.KprobeMultiOptions{Symbols: []string{function}}
+	symbols := link.KprobeMultiOptions{Symbols: []string{function}, Session: way == "session"}
 	var l link.Link
 	switch {
 	case way == "fentry":
 		l, err = link.AttachTracing(link.TracingOptions{Program: p})
 	case way == "multi" && exit:
 		l, err = link.KretprobeMulti(p, symbols)
-	case way == "multi":
+	case way == "multi", way == "session":
 		l, err = link.KprobeMulti(p, symbols)
 	case exit:
 		l, err = link.Kretprobe(function, p, nil)
