@@ -59,7 +59,7 @@ func main() {
 
 func run() error {
 	rounds := flag.Int("rounds", 5, "rounds of each benchmark")
-	only := flag.String("run", "", "only benchmarks that match: start, records, memory, size, or the name of a firing")
+	only := flag.String("run", "", "only benchmarks that match: start, records, bulk, memory, size, or the name of a firing")
 	who := flag.String("who", "none,minimal,godtrace,bpftrace,dtrace,strace", "contestants")
 	calls := flag.Int("calls", 300_000, "calls of a pass")
 	save := flag.Bool("save", false, "keep the table as bench/results/DATE.md")
@@ -139,6 +139,7 @@ func (b *bench) all(calls int) {
 		b.firing(f, calls)
 	}
 	b.every()
+	b.userProbes(calls)
 	b.records()
 }
 
@@ -346,7 +347,7 @@ func (b *bench) table() string {
 	out.WriteString("Firings are ns of CPU added to a call, against the fastest call with nothing attached; spread is between the quartiles.\n\n")
 	out.WriteString("| benchmark | who | min | median | spread | n | of minimal | of bpftrace |\n|---|---|--:|--:|--:|--:|--:|--:|\n")
 	for _, name := range benches {
-		isFiring := slices.ContainsFunc(slices.Concat(firings, functionFirings), func(f firing) bool { return f.name == name })
+		isFiring := slices.ContainsFunc(slices.Concat(firings, functionFirings, userFirings), func(f firing) bool { return f.name == name })
 		base := 0.0
 		if isFiring {
 			base = summarize(values[key{name, "none"}]).min

@@ -94,6 +94,7 @@ type pidSite struct {
 	ret    bool
 	places []place
 	probe  *probe.Probe
+	by     *request // that matched it last: a name may be met in several files
 	typing argTyping
 	goABI  *probe.GoABI // of the provider go
 }
@@ -123,6 +124,8 @@ type userFile struct {
 
 	text   []byte // of all functions, once read
 	textAt uint64
+
+	left map[leftKey]leaving // see exits
 }
 
 // function is a symbol of a file, or one of several of the same name.
@@ -386,17 +389,30 @@ func (p *Pid) userFile(f *os.File, name string, obj *symbol.Object) (*userFile, 
 // function belong to it, and what chooses among indirect functions is none that a
 // program calls.
 func (u *userFile) list() {
+	all := u.obj.Functions()
+	u.funcs = make([]function, 0, len(all))
+	u.named = make(map[string][]int, len(all))
+	places := make([]int, 0, len(all)) // most names stand for one
 	cold := map[string][]symbol.Func{}
-	for _, f := range u.obj.Functions() {
-		if i := strings.Index(f.Name, ".cold"); i > 0 {
-			cold[f.Name[:i]] = append(cold[f.Name[:i]], f)
-			continue
+	for _, f := range all {
+		if i := strings.IndexByte(f.Name, '.'); i > 0 {
+			if i := strings.Index(f.Name, ".cold"); i > 0 {
+				cold[f.Name[:i]] = append(cold[f.Name[:i]], f)
+				continue
+			}
 		}
 		if f.Type == elf.STT_GNU_IFUNC {
 			u.indirect = append(u.indirect, f)
 			continue
 		}
-		u.named[f.Name] = append(u.named[f.Name], len(u.funcs))
+		n := len(u.funcs)
+		if same := u.named[f.Name]; same != nil {
+			u.named[f.Name] = append(same, n)
+		} else {
+			k := len(places)
+			places = append(places, n)
+			u.named[f.Name] = places[k : k+1 : k+1]
+		}
 		u.funcs = append(u.funcs, function{Func: f})
 	}
 	for name, parts := range cold {
@@ -413,8 +429,6 @@ type request struct {
 	d   probe.Desc
 	out []*probe.Probe
 	n   int // probes matched, also those over the limit
-	// had are the probes matched already: a name may be met in several files.
-	had map[*probe.Probe]bool
 }
 
 // inModules makes the probes of all functions that match.
@@ -475,6 +489,9 @@ func (r *request) inFile(u *userFile, mod string) error {
 	}
 	if d.Func == "" || d.Func == "*" {
 		u.readText()
+	}
+	if probe.Glob(d.Name, "return") && r.p.host.Option("pidreturn") != returnAddress {
+		u.findExits(func(name string) bool { return probe.Glob(d.Func, name) })
 	}
 	for i := range u.funcs {
 		f := &u.funcs[i]
@@ -695,7 +712,7 @@ func (r *request) add(u *userFile, mod, fn, name string, ret bool, at []exit) *p
 		p.byName[d] = pr
 		p.order = append(p.order, pr)
 		r.take(pr)
-	} else if !r.had[pr] {
+	} else if s := pr.Site.(*pidSite); s.by != r {
 		r.n++
 		r.take(pr)
 	}
@@ -709,11 +726,9 @@ func (r *request) add(u *userFile, mod, fn, name string, ret bool, at []exit) *p
 	return s
 }
 
+// take adds a probe to what the request matched.
 func (r *request) take(pr *probe.Probe) {
-	if r.had == nil {
-		r.had = map[*probe.Probe]bool{}
-	}
-	r.had[pr] = true
+	pr.Site.(*pidSite).by = r
 	r.out = append(r.out, pr)
 }
 

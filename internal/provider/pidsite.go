@@ -5,7 +5,10 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"runtime"
 	"strconv"
+	"sync"
+	"sync/atomic"
 
 	"godtrace/internal/insn"
 	"godtrace/internal/probe"
@@ -221,12 +224,86 @@ func describe(in insn.Insn) string {
 	return strconv.Quote(in.String())
 }
 
-// exits lists where a function may be left for its caller: its return
+// leaving is where a function may be left, or why that cannot be told.
+type leaving struct {
+	at  []exit
+	err error
+}
+
+// leftKey are functions whose code is the same: aliases.
+type leftKey struct{ value, size, cold uint64 }
+
+func keyOf(f *function) leftKey {
+	k := leftKey{value: f.Value, size: f.Size}
+	if len(f.cold) > 0 {
+		k.cold = f.cold[0].Value
+	}
+	return k
+}
+
+// exits lists where a function may be left for its caller; it looks once at
+// each. The result is not to be changed.
+func (u *userFile) exits(f *function) ([]exit, error) {
+	k := keyOf(f)
+	l, ok := u.left[k]
+	if !ok {
+		l.at, l.err = u.searchExits(f)
+		if u.left == nil {
+			u.left = map[leftKey]leaving{}
+		}
+		u.left[k] = l
+	}
+	return l.at, l.err
+}
+
+// findExits looks for the exits of many functions side by side.
+func (u *userFile) findExits(want func(name string) bool) {
+	var fs []*function
+	seen := make(map[leftKey]bool, len(u.funcs))
+	for i := range u.funcs {
+		f := &u.funcs[i]
+		k := keyOf(f)
+		if _, ok := u.left[k]; !ok && !seen[k] && f.Size > 0 && want(f.Name) {
+			seen[k] = true
+			fs = append(fs, f)
+		}
+	}
+	const few = 64
+	if len(fs) < few {
+		return
+	}
+	u.obj.Row(0) // reads the unwind table, once for all
+	found := make([]leaving, len(fs))
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		wg.Go(func() {
+			for {
+				from := int(next.Add(few)) - few
+				if from >= len(fs) {
+					return
+				}
+				for i := from; i < min(from+few, len(fs)); i++ {
+					found[i].at, found[i].err = u.searchExits(fs[i])
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if u.left == nil {
+		u.left = make(map[leftKey]leaving, len(fs))
+	}
+	for i, f := range fs {
+		u.left[keyOf(f)] = found[i]
+	}
+}
+
+// searchExits lists where a function may be left for its caller: its return
 // instructions and the jumps to other functions, which return in its stead.
 //
 // A jump is one of the latter only if the frame is gone by then, and the code
 // it leads to expects none: a jump to a part split off keeps the frame.
-func (u *userFile) exits(f *function) ([]exit, error) {
+func (u *userFile) searchExits(f *function) ([]exit, error) {
 	if u.obj.Machine != elf.EM_X86_64 {
 		return nil, errNot64
 	}
