@@ -2,7 +2,6 @@ package godtrace
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"math"
 	"sync"
@@ -372,8 +371,17 @@ func unwindRule(r *symbol.Row) bpf.UnwindRule {
 	return out
 }
 
-// method says how the stacks were walked.
-func (u *unwinding) method() string {
-	n := u.tables.Counts()
-	return fmt.Sprintf("%d by unwind tables, %d of them not to the end, %d without tables", n.Ended+n.Cut, n.Cut, n.Absent)
+// UStackStats are how the user stacks were walked: by unwind tables to the
+// outermost frame (or as many as asked for), by tables but not to the end, and
+// in processes without tables.
+type UStackStats struct{ Whole, Cut, NoTables uint64 }
+
+// UStackStats counts the walks of user stacks since Go; none are counted with
+// ustackmode=fp.
+func (s *Session) UStackStats() UStackStats {
+	if s.rt == nil || s.rt.Unwind() == nil {
+		return UStackStats{}
+	}
+	n := s.rt.Unwind().Counts()
+	return UStackStats{Whole: n.Ended, Cut: n.Cut, NoTables: n.Absent}
 }

@@ -54,6 +54,7 @@ func (d *dtrace) trace() (int, error) {
 		if st == godtrace.Done {
 			if d.flag("stats") {
 				printStats(d.io.err, s.Stats())
+				printWalks(d.io.err, s.UStackStats())
 			}
 			return s.ExitStatus(), nil
 		}
@@ -104,6 +105,13 @@ func printStats(w io.Writer, all []godtrace.ProgramStats) {
 		sum.Skipped += s.Skipped
 	}
 	line(sum)
+}
+
+// printWalks shows by what method user stacks were walked, if any were.
+func printWalks(w io.Writer, n godtrace.UStackStats) {
+	if n != (godtrace.UStackStats{}) {
+		fmt.Fprintf(w, "user stacks: %d by unwind tables, %d of them not to the end; %d along frame pointers\n", n.Whole+n.Cut, n.Cut, n.NoTables)
+	}
 }
 
 func isTerminal(f *os.File) bool {

@@ -60,7 +60,7 @@ _godtrace() {
 			flowindent followfork instr latemod libdir= maxprobes= noresolve nspec= oformat=html oformat=json oformat=ndjson oformat=xml policyfile=
 			printsize= quiet rawbytes setenv= specsize=
 			stackframes= stackindent= stats statusrate= strsize= switchrate= unsetenv=
-			ustackframes= version= zdefs' -- "$cur"))
+			ustackframes= ustackmode= version= zdefs' -- "$cur"))
 		[[ ${COMPREPLY[0]} == *= ]] && compopt -o nospace 2>/dev/null
 		return ;;
 	help|--help)
