@@ -2,14 +2,11 @@ package provider
 
 import (
 	"errors"
-	"fmt"
-	"io"
 	"slices"
 	"strconv"
 	"strings"
 	"unsafe"
 
-	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 
 	"godtrace/internal/probe"
@@ -200,35 +197,9 @@ func (p *Cpc) Probes(d probe.Desc) ([]*probe.Probe, error) {
 	return out, nil
 }
 
-// Groups implements Provider: all probes share one program, as profile's do.
+// Groups implements Provider.
 func (p *Cpc) Groups(enabled []*probe.Probe) ([]*Attachment, error) {
-	if len(enabled) == 0 {
-		return nil, nil
-	}
-	g := &probe.Group{Kind: probe.KindPerf, Name: "cpc", Probes: enabled}
-	for i := range enabled {
-		g.Keys = append(g.Keys, uint64(i))
-	}
-	attach := func(prog *ebpf.Program) (io.Closer, error) {
-		cpus, err := onlineCPUs()
-		if err != nil {
-			return nil, err
-		}
-		if p.CPU >= 0 {
-			cpus = []int{p.CPU}
-		}
-		var cs closers
-		for i, pr := range enabled {
-			for _, cpu := range cpus {
-				c, err := attachEvent(prog, cpu, *pr.Site.(*unix.PerfEventAttr), g.Keys[i])
-				if err != nil {
-					cs.Close()
-					return nil, fmt.Errorf("%s: perf event on CPU %d: %w", pr.Desc.Name, cpu, err)
-				}
-				cs = append(cs, c)
-			}
-		}
-		return cs, nil
-	}
-	return []*Attachment{{Group: g, Attach: attach}}, nil
+	return eventGroup("cpc", enabled, p.CPU, func(pr *probe.Probe) (unix.PerfEventAttr, bool) {
+		return *pr.Site.(*unix.PerfEventAttr), false
+	})
 }

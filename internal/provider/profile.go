@@ -134,33 +134,45 @@ func (p *Profile) Probes(d probe.Desc) ([]*probe.Probe, error) {
 	return out, nil
 }
 
-// Groups implements Provider: all clock probes share one program; the cookie
-// of a perf event is the dispatch key.
+// Groups implements Provider: all clock probes share one program.
 func (p *Profile) Groups(enabled []*probe.Probe) ([]*Attachment, error) {
+	return eventGroup("profile", enabled, p.CPU, func(pr *probe.Probe) (unix.PerfEventAttr, bool) {
+		site := pr.Site.(profileSite)
+		return unix.PerfEventAttr{
+			Type:   unix.PERF_TYPE_SOFTWARE,
+			Config: unix.PERF_COUNT_SW_CPU_CLOCK,
+			Size:   uint32(unsafe.Sizeof(unix.PerfEventAttr{})),
+			Sample: site.period,
+			Bits:   unix.PerfBitDisabled,
+		}, site.tick
+	})
+}
+
+// eventGroup attaches probes by a perf event of each on every CPU, or on one
+// alone where the probe asks for that; the only CPU is cpu if that is not
+// negative. One program serves all: the cookie of an event is its dispatch key.
+func eventGroup(name string, enabled []*probe.Probe, cpu int, event func(*probe.Probe) (attr unix.PerfEventAttr, one bool)) ([]*Attachment, error) {
 	if len(enabled) == 0 {
 		return nil, nil
 	}
-	g := &probe.Group{Kind: probe.KindPerf, Name: "profile", Probes: enabled}
-	for i := range enabled {
-		g.Keys = append(g.Keys, uint64(i))
-	}
+	g := indexGroup(probe.KindPerf, name, enabled)
 	attach := func(prog *ebpf.Program) (io.Closer, error) {
 		cpus, err := onlineCPUs()
 		if err != nil {
 			return nil, err
 		}
-		if p.CPU >= 0 {
-			cpus = []int{p.CPU}
+		if cpu >= 0 {
+			cpus = []int{cpu}
 		}
 		var cs closers
 		for i, pr := range enabled {
-			site := pr.Site.(profileSite)
+			attr, one := event(pr)
 			on := cpus
-			if site.tick {
+			if one {
 				on = cpus[:1]
 			}
 			for _, cpu := range on {
-				c, err := attachClock(prog, cpu, site.period, g.Keys[i])
+				c, err := attachEvent(prog, cpu, attr, g.Keys[i])
 				if err != nil {
 					cs.Close()
 					return nil, fmt.Errorf("%s: perf event on CPU %d: %w", pr.Desc.Name, cpu, err)
@@ -177,19 +189,8 @@ type fdCloser int
 
 func (fd fdCloser) Close() error { return unix.Close(int(fd)) }
 
-// attachClock opens a cpu-clock event on cpu and gives it prog. The returned
-// closer owns both the event and the link.
-func attachClock(prog *ebpf.Program, cpu int, period, cookie uint64) (io.Closer, error) {
-	return attachEvent(prog, cpu, unix.PerfEventAttr{
-		Type:   unix.PERF_TYPE_SOFTWARE,
-		Config: unix.PERF_COUNT_SW_CPU_CLOCK,
-		Size:   uint32(unsafe.Sizeof(unix.PerfEventAttr{})),
-		Sample: period,
-		Bits:   unix.PerfBitDisabled,
-	}, cookie)
-}
-
-// attachEvent is attachClock for any event.
+// attachEvent opens an event on cpu and gives it prog. The returned closer owns
+// both the event and the link.
 func attachEvent(prog *ebpf.Program, cpu int, attr unix.PerfEventAttr, cookie uint64) (io.Closer, error) {
 	ev, err := unix.PerfEventOpen(&attr, -1, cpu, -1, unix.PERF_FLAG_FD_CLOEXEC)
 	if err != nil {
