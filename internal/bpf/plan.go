@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 
 	"godtrace/internal/agg"
 	"godtrace/internal/bpf/lib"
@@ -34,6 +35,11 @@ const (
 	dropSpec         = 48
 	sleepers         = 64 // two words: sleepable firings now running, by epoch
 )
+
+// spareSpecs is how many speculations may wait for the consumer to print or
+// forget them. Only active ones count towards nspec: one that is discarded can
+// be had again at once.
+const spareSpecs = 255
 
 // States of a speculation.
 const (
@@ -79,6 +85,7 @@ type plan struct {
 
 	// map data
 	specOff, nspec    int
+	specSlots         int // numbers that speculations have: nspec, and some for those being committed or discarded
 	zeroOff, zeroSize int
 	dataSize          int
 	// task storage
@@ -601,8 +608,9 @@ func (p *plan) layout() {
 	p.nspec = 0
 	if p.needStates {
 		p.nspec = max(p.cfg.NSpec, 1)
+		p.specSlots = max(p.nspec, min(p.nspec+spareSpecs, math.MaxUint16))
 		p.specOff = off
-		off += 8 * (p.nspec + 1)
+		off += 8 * (p.specSlots + 1) // the first word counts the active ones
 	}
 	p.storageSize = 8
 	for i, v := range p.obj.Vars {

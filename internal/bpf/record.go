@@ -103,7 +103,7 @@ func (f *fn) recBegin(in *dif.Ins) {
 		m, policy = p.specRing, BufSwitch
 		f.getTo(in.A, r1)
 		c.jmpImm(jEQ, r1, 0, f.end)
-		c.jmpImm(jGT, r1, int32(p.nspec), f.fault(dif.FltIllOp, 0, 0))
+		c.jmpImm(jGT, r1, int32(p.specSlots), f.fault(dif.FltIllOp, 0, 0))
 		c.aluImm(opLsh, r1, 3)
 		c.mapValue(r2, p.data, p.specOff)
 		c.alu(opAdd, r2, r1)

@@ -185,7 +185,7 @@ func synchronizeRCU() error {
 // available again. The caller must have taken its records from SpecRings after
 // a Quiesce.
 func (r *Runtime) FreeSpeculation(id int) {
-	if id >= 1 && id <= r.plan.nspec {
+	if id >= 1 && id <= r.plan.specSlots {
 		if id < len(r.specUsed) {
 			clear(r.specUsed[id])
 		}
@@ -200,7 +200,7 @@ func (r *Runtime) FreeSpeculation(id int) {
 func (r *Runtime) SpecRoom(cpu int, rec []byte) bool {
 	id := int(binary.LittleEndian.Uint16(rec[dif.HdrSpec:]))
 	if r.specUsed == nil {
-		r.specUsed = make([][]int64, r.plan.nspec+1)
+		r.specUsed = make([][]int64, r.plan.specSlots+1)
 	}
 	if id >= len(r.specUsed) {
 		return false

@@ -133,21 +133,50 @@ func TestSpeculation(t *testing.T) {
 		t.Errorf("speculations %v, want 1 and 2", got)
 	}
 	fire(1)
-	fire(0) // one is being committed
-	if got := ids(); got != nil {
-		t.Errorf("records of %v after commit()", got)
+	fire(0) // one is being committed: there is another in its place
+	fire(0)
+	if got := ids(); len(got) != 1 || got[0] != 3 {
+		t.Errorf("speculations %v after commit(), want 3", got)
 	}
 	d := r.Drops()
-	if d.SpecUnavail != 1 || d.SpecBusy != 1 {
-		t.Errorf("unavailable %d, busy %d, want 1 and 1", d.SpecUnavail, d.SpecBusy)
+	if d.SpecUnavail != 2 || d.SpecBusy != 0 {
+		t.Errorf("unavailable %d, busy %d, want 2 and 0", d.SpecUnavail, d.SpecBusy)
 	}
 	r.FreeSpeculation(1)
-	fire(0)
-	if got := ids(); len(got) != 1 || got[0] != 1 {
-		t.Errorf("speculations %v, want 1 again", got)
-	}
+	fire(1) // is free: nothing to commit
 	if recs := records(r); len(recs) != 0 {
 		t.Errorf("%d principal records", len(recs))
+	}
+}
+
+// A speculation that was discarded can be had again at once, until the
+// consumer has too many to see to.
+func TestSpeculationReuse(t *testing.T) {
+	testkernel.CheckLeaks(t)
+	p := newProg()
+	r := load(t, p.begin(p.clause(nil,
+		dif.Ins{Op: dif.Call, Sym: int32(dif.SSpeculation), Dst: 1},
+		dif.Ins{Op: dif.Act, Sym: int32(dif.OpDiscard), Args: []dif.Reg{1}})))
+	fire := func(n int) (busy, unavailable uint64) {
+		t.Helper()
+		for range n {
+			if err := r.RunManual(0); err != nil {
+				t.Fatal(err)
+			}
+		}
+		d := r.Drops()
+		return d.SpecBusy, d.SpecUnavail
+	}
+	if busy, un := fire(1 + spareSpecs); busy != 0 || un != 0 {
+		t.Errorf("busy %d, unavailable %d, want none", busy, un)
+	}
+	if busy, un := fire(3); busy != 3 || un != 0 {
+		t.Errorf("busy %d, unavailable %d, want 3 and none", busy, un)
+	}
+	r.FreeSpeculation(7)
+	r.FreeSpeculation(1 + spareSpecs)
+	if busy, un := fire(3); busy != 4 || un != 0 {
+		t.Errorf("busy %d, unavailable %d after two were freed, want 4 and none", busy, un)
 	}
 }
 

@@ -522,24 +522,29 @@ func (f *fn) strjoin(in *dif.Ins, a, b dif.Reg) {
 // speculation puts the number of a free speculation, now active, into r0, or 0.
 func (f *fn) speculation() {
 	c, p := f.c, f.p
-	got, done, none, again := c.newLabel(), c.newLabel(), c.newLabel(), c.newLabel()
+	got, done, none, again, over := c.newLabel(), c.newLabel(), c.newLabel(), c.newLabel(), c.newLabel()
 	c.mapValue(r2, p.data, p.specOff)
+	c.mov(r1, r2) // the count of active ones
+	c.imm(r0, 1)
+	c.atomic(atAdd|atFetch, r1, 0, r0)
+	c.jmpImm(jGE, r0, int32(p.nspec), over)
 	c.imm(r3, 1)
-	c.imm(r5, 0) // states seen
 	c.place(again)
 	c.aluImm(opAdd, r2, 8)
 	c.imm(r0, specFree)
 	c.imm(r4, specActive)
 	c.atomic(atCmpXchg, r2, 0, r4)
 	c.jmpImm(jEQ, r0, specFree, got)
-	c.alu(opOr, r5, r0)
-	c.opaque(r5)
 	c.aluImm(opAdd, r3, 1)
-	c.jmpImm(jGT, r3, int32(p.nspec), none)
+	c.jmpImm(jGT, r3, int32(p.specSlots), none)
 	c.jmp(again)
 	c.place(none)
-	// Committing is 2, discarding 3: either sets bit 1.
-	c.jmpImm(jSet, r5, 2, f.dropAt(dropSpecBusy, done))
+	c.imm(r0, -1)
+	c.atomic(atAdd, r1, 0, r0)
+	c.jmp(f.dropAt(dropSpecBusy, done))
+	c.place(over)
+	c.imm(r0, -1)
+	c.atomic(atAdd, r1, 0, r0)
 	c.jmp(f.dropAt(dropSpecUnavail, done))
 	c.place(done)
 	c.imm(r3, 0)
@@ -616,9 +621,10 @@ func (f *fn) action(in *dif.Ins) {
 		done := c.newLabel()
 		f.getTo(a0, r1)
 		c.jmpImm(jEQ, r1, 0, done)
-		c.jmpImm(jGT, r1, int32(p.nspec), f.fault(dif.FltIllOp, 0, 0))
+		c.jmpImm(jGT, r1, int32(p.specSlots), f.fault(dif.FltIllOp, 0, 0))
 		c.aluImm(opLsh, r1, 3)
 		c.mapValue(r2, p.data, p.specOff)
+		c.mov(r3, r2)
 		c.alu(opAdd, r2, r1)
 		c.imm(r0, specActive)
 		to := int64(specCommitting)
@@ -627,6 +633,9 @@ func (f *fn) action(in *dif.Ins) {
 		}
 		c.imm(r1, to)
 		c.atomic(atCmpXchg, r2, 0, r1)
+		c.jmpImm(jNE, r0, specActive, done)
+		c.imm(r1, -1)
+		c.atomic(atAdd, r3, 0, r1)
 		c.place(done)
 	case dif.OpRaise:
 		f.getTo(a0, r1)
