@@ -25,7 +25,7 @@ func (r *Runtime) Extend(enabled []*Enabled, groups []*probe.Group) (first int, 
 			p.dataSize, base.dataSize, p.storageSize, base.storageSize, p.scalarSize, base.scalarSize, p.largest, base.largest)
 	}
 	p.data, p.scalars, p.ring, p.specRing, p.storage = base.data, base.scalars, base.ring, base.specRing, base.storage
-	p.goroutines = base.goroutines
+	p.goroutines, p.goPrograms = base.goroutines, base.programs()
 	p.ringGeo, p.specGeo = base.ringGeo, base.specGeo
 	p.unwind = base.unwind
 	for i := range p.forms {

@@ -1,6 +1,8 @@
 package bpf
 
 import (
+	"slices"
+
 	"godtrace/internal/dif"
 	"godtrace/internal/probe"
 )
@@ -48,6 +50,83 @@ func (f *fn) goArg(n int, r reg) {
 // functions.
 func (f *fn) goOf() *probe.GoABI { return f.gp.g.Go }
 
+// goProgram is a process, or the processes of a program, that the session has
+// probes of the provider go in.
+type goProgram struct {
+	probe.GoProgram
+	tls, goid int64
+}
+
+// programs lists them, so that other probes in them find the goroutine too.
+func (p *plan) programs() []goProgram {
+	out := p.goPrograms
+	for _, g := range p.cfg.Groups {
+		if g.Go == nil || g.Go.TLS == 0 {
+			continue
+		}
+		for _, in := range g.GoIn {
+			if pr := (goProgram{in, g.Go.TLS, g.Go.Goid}); !slices.Contains(out, pr) {
+				out = append(out, pr)
+			}
+		}
+	}
+	return out
+}
+
+// inGo emits code for firings in Go programs, by how the goroutine is found
+// there, and for all others.
+func (f *fn) inGo(in *dif.Ins, there func(*probe.GoABI), elsewhere func()) {
+	if abi := f.goOf(); abi != nil {
+		there(abi)
+		return
+	}
+	c := f.c
+	var abis []*probe.GoABI
+	var at []label
+	done := c.newLabel()
+	to := func(pr goProgram) label {
+		for i, a := range abis {
+			if a.TLS == pr.tls && a.Goid == pr.goid {
+				return at[i]
+			}
+		}
+		abis, at = append(abis, &probe.GoABI{TLS: pr.tls, Goid: pr.goid}), append(at, c.newLabel())
+		return at[len(at)-1]
+	}
+	var pids, files []goProgram
+	for _, pr := range f.p.programs() {
+		if pr.Pid > 0 {
+			pids = append(pids, pr)
+		} else {
+			files = append(files, pr)
+		}
+	}
+	if len(pids) > 0 {
+		c.call(fnPidTgid)
+		c.aluImm(opRsh, r0, 32)
+		for _, pr := range pids {
+			c.jmpImm(jEQ, r0, int32(pr.Pid), to(pr))
+		}
+	}
+	if len(files) > 0 {
+		f.taskWalk(in, 8, "task_struct.mm", "mm_struct.exe_file", "file.f_inode", "inode.i_ino")
+		for _, pr := range files {
+			c.imm(r1, int64(pr.Ino))
+			c.jmpReg(jEQ, r0, r1, to(pr))
+		}
+	}
+	elsewhere()
+	if len(abis) == 0 {
+		return
+	}
+	for i, abi := range abis {
+		c.jmp(done)
+		c.place(at[i])
+		there(abi)
+	}
+	c.place(done)
+}
+
 // goroutine puts the goroutine's number into r0: 0 for the runtime's own stacks,
 // which have none. The buffers of the frame are lost.
 func (f *fn) goroutine(in *dif.Ins, abi *probe.GoABI) {
@@ -57,8 +136,8 @@ func (f *fn) goroutine(in *dif.Ins, abi *probe.GoABI) {
 		c.imm(r2, 8)
 		c.call(f.readUser()) // on failure the buffer is zero
 	}
-	if abi.Stack || f.inError {
-		// R14 is what it is; the thread's storage has the address as well.
+	if f.goOf() == nil || abi.Stack || f.inError {
+		// R14 may be anything; the thread's storage has the address as well.
 		f.taskWalk(in, 8, "task_struct.thread.fsbase")
 		c.mov(r3, r0)
 		c.aluImm(opAdd, r3, int32(abi.TLS))
@@ -72,18 +151,20 @@ func (f *fn) goroutine(in *dif.Ins, abi *probe.GoABI) {
 	c.load(8, r0, fp, bufOff)
 }
 
-// goid puts the number of the goroutine into r0.
+// goid puts the number of the goroutine into r0, 0 in processes that are not
+// those of a probe of the provider go.
 func (f *fn) goid(in *dif.Ins) {
-	abi := f.goOf()
-	switch {
-	case abi == nil:
-		f.unsupported(in, "goid", "the probe is not one of the provider go")
-		return
-	case abi.Goid < 0:
-		f.unsupported(in, "goid", "where this version of Go has the number is not known, and the program has no debugging information")
+	if f.goOf() == nil && len(f.p.programs()) == 0 {
+		f.unsupported(in, "goid", "no probe of the provider go is enabled, which would tell in what programs there are goroutines")
 		return
 	}
-	f.goroutine(in, abi)
+	f.inGo(in, func(abi *probe.GoABI) {
+		if abi.Goid < 0 {
+			f.unsupported(in, "goid", "where this version of Go has the number is not known, and the program has no debugging information")
+			return
+		}
+		f.goroutine(in, abi)
+	}, func() { f.c.imm(r0, 0) })
 	f.c.opaque(r0)
 }
 
@@ -145,10 +226,10 @@ func (f *fn) goSelf(in *dif.Ins, abi *probe.GoABI, create bool) {
 
 // goForget gives up the variables of a goroutine at s that are all zero. That is
 // how they are freed: nobody says when a goroutine ends.
-func (f *fn) goForget(in *dif.Ins, abi *probe.GoABI, s reg) {
+func (f *fn) goForget(in *dif.Ins, s reg) {
 	c := f.c
 	const most = 32 // words worth looking at
-	if f.p.storageSize > 8*most {
+	if f.p.storageSize > 8*most || !f.maybeGo() {
 		return
 	}
 	some := c.newLabel()
@@ -156,22 +237,17 @@ func (f *fn) goForget(in *dif.Ins, abi *probe.GoABI, s reg) {
 		c.load(8, r2, s, off)
 		c.jmpImm(jNE, r2, 0, some)
 	}
-	f.goKey(in, abi)
-	c.mapPtr(r1, f.p.goroutines)
-	c.addr(r2, fp, buf2Off)
-	c.call(fnMapDelete)
-	c.imm(r0, 0)
-	f.putLoc(f.loc[f.pseudo(pSelf)], r0)
+	f.inGo(in, func(abi *probe.GoABI) {
+		f.goKey(in, abi)
+		c.mapPtr(r1, f.p.goroutines)
+		c.addr(r2, fp, buf2Off)
+		c.call(fnMapDelete)
+		c.imm(r0, 0)
+		f.putLoc(f.loc[f.pseudo(pSelf)], r0)
+	}, func() {})
 	c.place(some)
 	f.state.self = selfPerhaps
 }
 
-// usesGo reports whether thread-local variables may be a goroutine's.
-func (p *plan) usesGo() bool {
-	for _, g := range p.cfg.Groups {
-		if g.Go != nil {
-			return true
-		}
-	}
-	return false
-}
+// maybeGo reports whether thread-local variables may be a goroutine's.
+func (f *fn) maybeGo() bool { return f.goOf() != nil || len(f.p.programs()) > 0 }

@@ -200,7 +200,7 @@ func (r *Runtime) makeMaps() error {
 			return err
 		}
 		r.maps = append(r.maps, p.storage)
-		if p.usesGo() {
+		if slices.ContainsFunc(r.cfg.Groups, func(g *probe.Group) bool { return g.Go != nil }) {
 			n := defSize(r.cfg.DynVarSize, 1<<20) / int64(goKeySize+p.storageSize)
 			if p.goroutines, err = mk("goroutines", mapHash, goKeySize, p.storageSize, int(max(n, 1)), 0); err != nil {
 				return err

@@ -74,7 +74,8 @@ type plan struct {
 	hasErr  bool
 
 	data, ro, scratch, scalars, ring, specRing, storage *bpfMap
-	goroutines                                          *bpfMap // what storage is for threads, for goroutines
+	goroutines                                          *bpfMap     // what storage is for threads, for goroutines
+	goPrograms                                          []goProgram // of the load that this one adds to
 
 	unwind     *Unwind // tables for user stacks, nil without needUnwind
 	needUnwind bool

@@ -2,6 +2,7 @@ package bpf
 
 import (
 	"godtrace/internal/dif"
+	"godtrace/internal/probe"
 	"godtrace/internal/types"
 )
 
@@ -20,9 +21,8 @@ func (f *fn) selfPtr(create bool, tmp reg) reg {
 	case s != selfNo:
 		c.jmpImm(jNE, f.getLoc(l, r1), 0, have)
 	}
-	if abi := f.goOf(); abi != nil {
-		f.goSelf(&f.cl.Code[f.idx], abi, create)
-	} else {
+	in := &f.cl.Code[f.idx]
+	f.inGo(in, func(abi *probe.GoABI) { f.goSelf(in, abi, create) }, func() {
 		c.call(fnCurrentTaskBTF)
 		c.mapPtr(r1, f.p.storage)
 		c.mov(r2, r0)
@@ -33,7 +33,7 @@ func (f *fn) selfPtr(create bool, tmp reg) reg {
 		}
 		c.imm(r4, flags)
 		c.call(fnTaskStorageGet)
-	}
+	})
 	f.putLoc(l, r0)
 	c.place(have)
 	f.state.self = selfLooked
@@ -112,8 +112,8 @@ func (f *fn) variable(in *dif.Ins) {
 			c.jmpImm(jEQ, s, 0, f.dropAt(dropDynamic, done))
 		}
 		f.storeReg(8, s, vp.off, in.A)
-		if abi := f.goOf(); abi != nil && clear {
-			f.goForget(in, abi, s)
+		if clear {
+			f.goForget(in, s)
 		}
 		c.place(done)
 	case dif.VarAddr:

@@ -74,6 +74,8 @@ type Group struct {
 	// Go is set where the probes are in functions of Go programs: arg0… are
 	// what GoABI says, and self-> belongs to the goroutine.
 	Go *GoABI
+	// GoIn are the programs that the functions are of.
+	GoIn []GoProgram
 	// Void marks a function without a return value: a KindFexit program has no
 	// ctx word for it.
 	Void bool
@@ -89,7 +91,13 @@ type Group struct {
 type GoABI struct {
 	Stack bool  // ABI0: assembly, and all functions before Go 1.17
 	Goid  int64 // offset of the goroutine's number in struct g; below 0: not known
-	TLS   int64 // where the address of g lies, from FS; R14 holds it too unless Stack
+	TLS   int64 // where the address of g lies, from FS; R14 holds it too unless Stack; 0: not known
+}
+
+// GoProgram is a process, or the processes that execute a file.
+type GoProgram struct {
+	Pid int    // 0: all of the file
+	Ino uint64 // of the executable, with Pid 0
 }
 
 // AttachPlain as AttachType asks for no expected attach type at all: the

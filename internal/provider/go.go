@@ -2,6 +2,7 @@ package provider
 
 import (
 	"debug/buildinfo"
+	"debug/elf"
 	"errors"
 	"fmt"
 	"os"
@@ -61,7 +62,7 @@ type goFile struct {
 	version  goVersion // of the compiler
 	release  string    // the same, as the program has it; "" if it does not tell
 	goid     int64     // offset of the goroutine's number in struct g; -1: not known
-	tls      int64     // of g's address, from FS
+	tls      int64     // of g's address, from FS; 0: not known
 	table    *symbol.GoTable
 	funcs    []goFunc // by address
 	packages map[string][]int
@@ -266,6 +267,9 @@ func (p *Go) file(u *userFile) (*goFile, error) {
 	}
 	if v, ok := u.obj.ThreadVar("runtime.tlsg"); ok {
 		f.tls = v
+	}
+	if u.obj.Type == elf.ET_DYN && u.obj.Interp == "" && len(u.obj.Needed) > 0 {
+		f.tls = 0 // a library: the dynamic linker decides
 	}
 	f.debug = newGoDebug(u)
 	f.goid = f.goidOffset()
@@ -610,6 +614,15 @@ func (u *userFile) goEntry(f *function) (exit, error) {
 	return e, err
 }
 
+// inode is the number of the file's inode.
+func (u *userFile) inode() uint64 {
+	var st unix.Stat_t
+	if unix.Fstat(int(u.f.Fd()), &st) != nil {
+		return 0
+	}
+	return st.Ino
+}
+
 // add makes the probe of that name, or adds places to it.
 func (r *goRequest) add(f *goFile, fn *goFunc, name string, at []exit) {
 	p := r.p.pid
@@ -690,6 +703,16 @@ func (p *Go) Groups(enabled []*probe.Probe) ([]*Attachment, error) {
 			return nil, err
 		}
 		a.Group.Go = &k.abi
+		for _, pr := range of[k] {
+			s := pr.Site.(*pidSite)
+			in := probe.GoProgram{Pid: s.pid}
+			if s.pid == 0 && len(s.places) > 0 {
+				in.Ino = s.places[0].file.inode()
+			}
+			if in != (probe.GoProgram{}) && !slices.Contains(a.Group.GoIn, in) {
+				a.Group.GoIn = append(a.Group.GoIn, in)
+			}
+		}
 		out = append(out, a)
 	}
 	return out, nil
