@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"os"
 	"strings"
 	"time"
 
@@ -93,7 +94,7 @@ func (s *Session) newConsumer(r *running) *consume.Consumer {
 		out = io.Discard
 	}
 	c := consume.New(r.obj, probes, out, host{s})
-	c.Testing, c.Dissect = s.Testing, true
+	c.Testing, c.Dissect, c.Panic = s.Testing, true, crash
 	c.Resolve.Procs = s.procs
 	c.Format.Grouping = numericLocale()
 	s.applyOutputOptions(c)
@@ -526,6 +527,7 @@ func (s *Session) reportDrops() error {
 	missed, before := s.running.missed(), s.work.missed
 	s.work.missed = missed
 	tell(dropReturns, -1, missed, before)
+	s.rt.SetMissed(now.Recursion + missed)
 	return errors.Join(errs...)
 }
 
@@ -537,3 +539,13 @@ func sum(v []uint64) (n uint64) {
 }
 
 var _ consume.Host = host{}
+
+// crash panics the kernel, by the magic system request: no eBPF program may. The
+// system's dump, if there is one, is written as for any panic.
+func crash() error {
+	err := os.WriteFile("/proc/sysrq-trigger", []byte("c"), 0)
+	if errors.Is(err, os.ErrNotExist) {
+		return &bpf.FeatureError{Name: "magic system requests", Since: "CONFIG_MAGIC_SYSRQ"}
+	}
+	return err
+}

@@ -212,6 +212,9 @@ func (f *fn) builtin(in *dif.Ins) {
 			break
 		}
 		c.load(8, r0, f.machine(pCtx, r1), 8*int(i))
+	case dif.BNmissed:
+		c.mapValue(r1, f.p.data, offMissed)
+		c.load(8, r0, r1, 0)
 	case dif.BStackDepth:
 		f.stackDepth(in, 0)
 	case dif.BUStackDepth:

@@ -23,6 +23,7 @@ const (
 	offEpochKey = 16 // u64: epoch<<16
 	offThreads  = 24 // u64: threads numbered so far
 	offTAI      = 32 // s64: CLOCK_TAI - CLOCK_REALTIME, ns
+	offMissed   = 40 // u64: firings the kernel has left out, as the session last saw
 	offDrops    = 128
 
 	dropStride       = 128 // a line for each CPU

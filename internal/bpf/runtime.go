@@ -65,6 +65,9 @@ func (r *Runtime) SetActivity(a Activity) {
 	}
 }
 
+// SetMissed tells programs how many firings the kernel has left out: nmissed.
+func (r *Runtime) SetMissed(n uint64) { r.word(offMissed).Store(n) }
+
 // Activity is the state now, and the argument of exit() if it was called.
 func (r *Runtime) Activity() (a Activity, exitStatus int32) {
 	w := r.word(offActivity).Load()

@@ -281,6 +281,25 @@ func TestNoRoom(t *testing.T) {
 	}
 }
 
+// nmissed is what the session last saw.
+func TestMissed(t *testing.T) {
+	p := newProg()
+	rec := p.record(8)
+	cl := p.clause(nil,
+		dif.Ins{Op: dif.Builtin, Dst: 1, Sym: int32(dif.BNmissed)},
+		dif.Ins{Op: dif.RecBegin, Sym: rec},
+		dif.Ins{Op: dif.RecStore, A: 1, Size: 8, Sym: rec},
+		dif.Ins{Op: dif.RecCommit, Sym: rec})
+	r := load(t, p.begin(cl))
+	r.SetMissed(7)
+	if err := r.RunManual(0); err != nil {
+		t.Fatal(err)
+	}
+	if recs := records(r); len(recs) != 1 || le.Uint64(recs[0][dif.HdrSize:]) != 7 {
+		t.Errorf("%x", recs)
+	}
+}
+
 // 600 clauses on one probe, more than a program may have functions.
 func TestManyClauses(t *testing.T) {
 	p := newProg()

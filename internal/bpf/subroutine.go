@@ -653,10 +653,6 @@ func (f *fn) action(in *dif.Ins) {
 		f.copyoutstr(in, in.Args[0], in.Args[1], in.Args[2])
 	case dif.OpChill:
 		f.chill(in, a0)
-	case dif.OpPanic:
-		f.unsupported(in, "panic()", "no eBPF program may panic the kernel")
-	case dif.OpBreakpoint:
-		f.unsupported(in, "breakpoint()", "no eBPF program may enter a debugger")
 	default:
 		f.unsupported(in, fmt.Sprintf("action %d", op), "")
 	}

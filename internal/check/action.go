@@ -240,6 +240,8 @@ func (c *Checker) action(v val) Stmt {
 		y := c.actionValue(arg)
 		switch {
 		case y != nil:
+		case arg.xl != nil && arg.xl.ptr:
+			y = c.xlatePointer(arg)
 		case types.IsVoid(arg.typ()):
 			fail(arg.pos, "D_TRACE_VOID", "trace( ) may not be applied to a void expression")
 		case arg.x == nil && (arg.sym == nil || arg.sym.array && arg.keys == nil):
@@ -336,7 +338,7 @@ func (c *Checker) action(v val) Stmt {
 	case actChill:
 		a.Kind, a.Op, a.Args = dif.ActRaise, dif.OpChill, []Expr{scalar(0, types.TInt)}
 	case actPanic:
-		a.Kind, a.Op = dif.ActRaise, dif.OpPanic
+		a.Kind = dif.ActPanic
 	case actReturn:
 		a.Kind, a.Op, a.Args = dif.ActRaise, dif.OpReturn, []Expr{scalar(0, types.TInt64)}
 	default:

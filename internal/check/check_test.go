@@ -92,6 +92,7 @@ func TestAccepted(t *testing.T) {
 		`BEGIN { trace(execname[0]); trace("abc"[1]); this->s = execname; trace(this->s + 1); }`,
 		`BEGIN { this->p = (struct task_struct *)arg0; trace(this->p[1].pid); trace(*&this->p->pid); trace((&this->p->tasks)->next); }`,
 		`BEGIN { printf("%k %a %A", stack(), sym(arg0), usym(arg1)); this->st = stack(3); }`,
+		`struct s { int a; }; translator struct s < int I > { a = I; }; inline struct s *t = xlate <struct s *> (pid); BEGIN { trace(t); trace((int64_t)t); }`,
 		`BEGIN { self->a[1, "x"] = 3; trace(self->a[2, "y"]); }`,
 		`BEGIN { trace(1 ? 2 : 3); trace(pid ? "a" : execname); trace((1, 2)); }`,
 		`BEGIN { @a[1] = count(); @b[2] = sum(3); printa("%d %@d %@d\n", @a, @b); printa(@a, @b); printa(@a[1]); }`,

@@ -1402,6 +1402,9 @@ func (c *Checker) cast(x *syntax.Cast) val {
 		return value(&Conv{E{t, pos}, v.x})
 	}
 	v = c.rvalue(v)
+	if v.xl != nil && v.xl.ptr && types.IsInteger(t) {
+		v = value(c.xlatePointer(v))
+	}
 	bad := func() {
 		fail(pos, "D_CAST_INVAL", "invalid cast expression: \"%s\" to \"%s\"", v.typeName(), typeName(t))
 	}

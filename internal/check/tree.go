@@ -75,7 +75,8 @@ type (
 	//	ActPcap                     Args[0] address of the sk_buff, bound to slot N2 for the others: Args[1] protocol,
 	//	                            Args[2] length of the packet, Args[3] how much of it is not in one piece,
 	//	                            Args[4] where it is; N bytes at most
-	//	ActRaise                    Op (OpRaise OpStop OpChill OpPanic OpReturn OpCopyout OpCopyoutstr), Args
+	//	ActRaise                    Op (OpRaise OpStop OpChill OpReturn OpCopyout OpCopyoutstr), Args
+	//	ActPanic
 	Action struct {
 		at
 		Kind   dif.ActKind

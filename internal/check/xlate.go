@@ -258,6 +258,15 @@ type translation struct {
 	wraps []func(Expr) Expr
 }
 
+// xlatePointer is a translated pointer where only its value matters: the address
+// of a copy made for the clause.
+func (c *Checker) xlatePointer(v val) Expr {
+	x := *v.xl
+	x.ptr = false
+	s := c.xlateStruct(v.pos, &x)
+	return &Conv{E{types.NewPointer(s.Type()), v.pos}, s}
+}
+
 // translatorDecl checks a translator and enters it.
 func (c *Checker) translatorDecl(d *syntax.Translator) {
 	dst, src := c.withComplete(c.typeOf(d.Dst)), c.typeOf(d.Src)

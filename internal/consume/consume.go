@@ -2,6 +2,7 @@ package consume
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -104,6 +105,8 @@ type Consumer struct {
 	Pause func() (resume func())
 	// Dissect has pcap() tell what packets are with the help of tshark.
 	Dissect bool
+	// Panic takes the machine down.
+	Panic func() error
 	// Status is the argument of exit(), once seen.
 	Status int
 	Exited bool
@@ -480,6 +483,8 @@ func (c *Consumer) action(a *dif.Action, v *View, d *probe.Desc, payload []byte)
 		return c.discard(a, payload)
 	case dif.ActPcap:
 		return c.pcap(a, v, payload)
+	case dif.ActPanic:
+		return c.panic()
 	}
 	return nil
 }
@@ -717,6 +722,23 @@ func (c *Consumer) ftruncate() error {
 	}
 	_, err := f.Seek(0, io.SeekStart)
 	return err
+}
+
+// panic takes the machine down. What was printed before is out by then.
+func (c *Consumer) panic() error {
+	if c.Panic == nil {
+		return errors.New("panic(): there is no machine to panic")
+	}
+	if err := c.emit(); err != nil {
+		return err
+	}
+	if err := c.Flush(); err != nil {
+		return err
+	}
+	if err := c.Panic(); err != nil {
+		return fmt.Errorf("panic(): %w", err)
+	}
+	return nil
 }
 
 // setopt sets an option; what it does not do is a fault of the program.

@@ -109,9 +109,7 @@ const (
 	OpRaise                       // (sig)
 	OpStop                        // ()
 	OpChill                       // (ns)
-	OpPanic                       // ()
 	OpCopyout                     // (src, uaddr, n)
 	OpCopyoutstr                  // (str, uaddr, n)
-	OpBreakpoint
-	OpReturn // (value)
+	OpReturn                      // (value)
 )

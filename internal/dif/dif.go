@@ -299,6 +299,7 @@ const (
 	ActPcap
 	ActDefault // empty clause: nothing but the probe line
 	ActRaise   // no data: listed so that the clause counts as having actions
+	ActPanic
 )
 
 // Action is one data-recording action of a record, in source order.

@@ -52,8 +52,8 @@ func LookupSubr(n string) Subr {
 
 var actOpNames = []string{
 	OpExit: "exit", OpCommit: "commit", OpDiscard: "discard", OpRaise: "raise", OpStop: "stop",
-	OpChill: "chill", OpPanic: "panic", OpCopyout: "copyout", OpCopyoutstr: "copyoutstr",
-	OpBreakpoint: "breakpoint", OpReturn: "return",
+	OpChill: "chill", OpCopyout: "copyout", OpCopyoutstr: "copyoutstr",
+	OpReturn: "return",
 }
 
 func (o ActOp) String() string { return name(actOpNames, int(o), "op") }
@@ -65,7 +65,7 @@ var actKindNames = []string{
 	ActExit: "exit", ActSystem: "system", ActFreopen: "freopen", ActFtruncate: "ftruncate",
 	ActNormalize: "normalize", ActDenormalize: "denormalize", ActClear: "clear", ActTrunc: "trunc",
 	ActSetopt: "setopt", ActCommit: "commit", ActDiscard: "discard", ActSpeculate: "speculate",
-	ActPcap: "pcap", ActDefault: "default", ActRaise: "raise",
+	ActPcap: "pcap", ActDefault: "default", ActRaise: "raise", ActPanic: "panic",
 }
 
 // String is the name of the action in D.

@@ -105,6 +105,7 @@ type Output struct {
 	OnSpeculations func() error
 	OnSpecDone     func(id int)
 	OnProbeString  func(n uint32) string
+	OnPanic        func()
 
 	buf bytes.Buffer
 }
@@ -118,6 +119,12 @@ func NewOutput(p *Program, quiet bool) *Output {
 	}
 	o.Consumer = consume.New(p.Obj, probes, &o.buf, host{o})
 	o.Consumer.Format.Quiet = quiet
+	o.Consumer.Panic = func() error {
+		if o.OnPanic != nil {
+			o.OnPanic()
+		}
+		return nil
+	}
 	for name, val := range p.Options {
 		// The options that change what is printed.
 		_ = o.SetOption(name, val)
@@ -224,6 +231,7 @@ func Interpret(p *Program, w *World, quiet bool) *Interpreter {
 		})
 	}
 	x.OnProbeString = m.ProbeString
+	x.OnPanic = func() { w.Acts = append(w.Acts, "panic()") }
 	m.Emit = func(rec []byte) {
 		cpu := int(w.Num[dif.BCPU])
 		if consume.ParseHeader(rec).Spec != 0 {

@@ -39,6 +39,8 @@ var Routines = map[dif.Subr]*Routine{
 	dif.SProgenyof:   {Func: "dt_progenyof", Members: progeny},
 	dif.SGetf:        {Func: "dt_getf", Members: files},
 	dif.SDPath:       {Func: "dt_d_path", Bytes: pathMax, Members: paths},
+
+	dif.SDdiPathname: {Func: "dt_ddi_pathname", Bytes: pathMax + nameMax, Members: devices},
 }
 
 // CWD gives the built-in variables cwd (argument 0) and root (argument 1).
@@ -52,13 +54,17 @@ var UStack = &Routine{Func: "dt_ustack", Bytes: 21 * 8}
 // Member is a member of a kernel structure, as btf names it.
 type Member struct{ Tag, Path string }
 
-const pathMax = 4096 // PATH in kernel.c
+const (
+	pathMax = 4096 // PATH in kernel.c
+	nameMax = 256  // MAXNAME + 1 there
+)
 
 // The members of each kind of routine, in the order of the enumerations in
 // kernel.c.
 var (
 	mutex   = []Member{{"mutex", "owner"}}
 	rwlock  = []Member{{"qrwlock", "cnts"}}
+	devices = []Member{{"device", "kobj"}, {"kobject", "name"}, {"kobject", "parent"}}
 	progeny = []Member{{"task_struct", "tgid"}, {"task_struct", "real_parent"}}
 	files   = []Member{{"task_struct", "files"}, {"files_struct", "fdt"}, {"fdtable", "max_fds"}, {"fdtable", "fd"}}
 	paths   = []Member{

@@ -305,3 +305,60 @@ ROUTINE(cwd)
 	volat(w->s[ROOT_MNT]) = 0;
 	return walk(w, dst, dsize, ssize, state);
 }
+
+// The path of a device.
+enum { DEVICE_KOBJ, KOBJ_NAME, KOBJ_PARENT };
+
+// The name of a part is read behind the path: PATH + MAXNAME + 1 bytes in all.
+BODY(device_step)
+{
+	struct work *w = e->w;
+	char *state = e->state;
+	u64 kobj = volat(w->s[DENTRY]);
+	volat(w->s[ERROR]) = 1;
+	if (i >= 256)
+		return 1;
+	if (kobj == 0) {
+		volat(w->s[ERROR]) = 0;
+		return 1;
+	}
+	if (fetch(w, &w->s[NAME], 8, kobj + OFF(KOBJ_NAME)))
+		return 1;
+	s64 size = probe_read_str(w->buf + PATH, MAXNAME + 1, (void *)volat(w->s[NAME]));
+	if (size <= 0) {
+		w->fault = volat(w->s[NAME]);
+		return 1;
+	}
+	u64 n = size - 1, at = volat(w->s[AT]);
+	keep(n);
+	at -= n;
+	keep(at);
+	if (n > MAXNAME || at >= PATH)
+		return 1;
+	if (n)
+		probe_read(w->buf + at, n, w->buf + PATH);
+	volat(w->s[AT]) = at;
+	prefix(w, '/');
+	return fetch(w, &w->s[DENTRY], 8, kobj + OFF(KOBJ_PARENT));
+}
+
+// ddi_pathname: arg[0] is the address of a struct device. As the kernel's
+// kobject_get_path(): where the device is below /sys.
+ROUTINE(ddi_pathname)
+{
+	w->fault = w->arg[0];
+	if (w->arg[0] == 0)
+		return BADADDR;
+	w->buf[PATH - 1] = 0;
+	volat(w->s[AT]) = PATH - 1;
+	volat(w->s[DENTRY]) = w->arg[0] + OFF(DEVICE_KOBJ);
+	ENV(e);
+	LOOP(device_step, &e);
+	if (volat(w->s[ERROR]))
+		return BADADDR;
+	u64 at = volat(w->s[AT]);
+	keep(at);
+	if (at >= PATH)
+		return ILLOP;
+	return give(w, dst, dsize, w->buf + at);
+}
