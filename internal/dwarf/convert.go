@@ -18,7 +18,7 @@ import (
 // number of pointers that led to it.
 type made struct {
 	t       types.Type
-	byRef   bool // its objects are passed by address
+	class   Offset // the definition of a struct or class, else 0
 	err     error
 	pending bool
 	ptrs    int
@@ -42,40 +42,40 @@ func (f *File) Type(off Offset) (t types.Type, err error) {
 	return m.t, m.err
 }
 
-// typeOf makes the type that an attribute names; nil is void. byRef reports
-// a class whose objects are passed by address.
-func (f *File) typeOf(ref any) (types.Type, bool, error) {
+// typeOf makes the type that an attribute names; nil is void. The offset is that of
+// the definition of a struct or class, else 0.
+func (f *File) typeOf(ref any) (types.Type, Offset, error) {
 	if ref == nil {
-		return types.TVoid, false, nil
+		return types.TVoid, 0, nil
 	}
 	r, ok := ref.(typeRef)
 	if !ok {
-		return nil, false, fmt.Errorf("%v is no type", ref)
+		return nil, 0, fmt.Errorf("%v is no type", ref)
 	}
 	switch v := r.v.(type) {
 	case Offset:
 		m := f.make(v)
-		return m.t, m.byRef, m.err
+		return m.t, m.class, m.err
 	case uint64:
 		off, ok := f.sigs[v]
 		if !ok || r.class != dw.ClassReferenceSig {
-			return nil, false, errors.New("it is in a type unit that the file does not have")
+			return nil, 0, errors.New("it is in a type unit that the file does not have")
 		}
 		m := f.make(off)
-		return m.t, m.byRef, m.err
+		return m.t, m.class, m.err
 	case int64:
 		if r.class == dw.ClassReferenceAlt {
 			alt := f.alternate()
 			if alt == nil {
-				return nil, false, errors.New("it is in a supplementary file (.gnu_debugaltlink) that is not there")
+				return nil, 0, errors.New("it is in a supplementary file (.gnu_debugaltlink) that is not there")
 			}
 			alt.mu.Lock()
 			defer alt.mu.Unlock()
 			m := alt.make(Offset(v))
-			return m.t, m.byRef, m.err
+			return m.t, 0, m.err
 		}
 	}
-	return nil, false, fmt.Errorf("a reference of class %s is not understood", r.class)
+	return nil, 0, fmt.Errorf("a reference of class %s is not understood", r.class)
 }
 
 // alternate is the file that dwz(1) has moved shared entries into.
@@ -136,10 +136,10 @@ func (f *File) make(off Offset) *made {
 }
 
 // wanted is the type that e refers to.
-func (f *File) wanted(e *dw.Entry) (types.Type, bool, error) {
+func (f *File) wanted(e *dw.Entry) (types.Type, Offset, error) {
 	field := e.AttrField(dw.AttrType)
 	if field == nil {
-		return types.TVoid, false, nil
+		return types.TVoid, 0, nil
 	}
 	return f.typeOf(typeRef{field.Val, field.Class})
 }
@@ -173,13 +173,13 @@ func (f *File) build(e *dw.Entry, m *made) (err error) {
 	case dw.TagTypedef, dw.TagTemplateAlias:
 		t := &types.Typedef{Name: name, Type: types.TVoid, Scope: f.scope()}
 		m.t = t
-		u, byRef, err := f.wanted(e)
+		u, class, err := f.wanted(e)
 		if err != nil {
 			return err
 		}
-		t.Type, m.byRef = u, byRef
+		t.Type, m.class = u, class
 	case dw.TagConstType, dw.TagVolatileType, dw.TagRestrictType:
-		u, byRef, err := f.wanted(e)
+		u, class, err := f.wanted(e)
 		if err != nil {
 			return err
 		}
@@ -195,9 +195,9 @@ func (f *File) build(e *dw.Entry, m *made) (err error) {
 		default:
 			q.Restrict = true
 		}
-		m.t, m.byRef = q, byRef
+		m.t, m.class = q, class
 	case dw.TagAtomicType, dw.TagImmutableType, dw.TagPackedType, dw.TagSharedType:
-		m.t, m.byRef, err = f.wanted(e)
+		m.t, m.class, err = f.wanted(e)
 	case dw.TagArrayType:
 		return f.array(e, m)
 	case dw.TagSubroutineType, dw.TagSubprogram:
@@ -207,22 +207,28 @@ func (f *File) build(e *dw.Entry, m *made) (err error) {
 	case dw.TagStructType, dw.TagClassType, dw.TagUnionType, dw.TagInterfaceType:
 		s := &types.Struct{Union: e.Tag == dw.TagUnionType, Tag: name, Scope: f.scope(), Bytes: max(size, 0), Go: f.isGo(e.Offset)}
 		off := e.Offset
-		if declared(e) {
+		sig, elsewhere := e.Val(dw.AttrSignature).(uint64) // in a type unit
+		if declared(e) || elsewhere {
 			s.Incomplete = true
 			// Whether another unit defines it is looked up when its members are
 			// asked for; its size must be known before.
-			if def, ok := f.definition(e.Tag, name); ok {
+			def, ok := Offset(0), false
+			if elsewhere {
+				def, ok = f.sigs[sig]
+			} else {
+				def, ok = f.definition(e.Tag, name)
+			}
+			if ok {
 				if d, err := f.entry(def); err == nil {
-					off, s.Bytes, s.Incomplete, e = def, max(byteSize(d), 0), false, d
+					off, s.Bytes, s.Incomplete = def, max(byteSize(d), 0), false
+					s.Tag, _ = d.Val(dw.AttrName).(string)
 				}
 			}
 		}
 		if !s.Incomplete {
 			s.Complete = func(s *types.Struct) { f.complete(s, off) }
 		}
-		const passByReference = 4
-		n, _ := e.Val(dw.AttrCalling).(int64)
-		m.t, m.byRef = s, n == passByReference
+		m.t, m.class = s, off
 	case dw.TagSubrangeType, dw.TagSetType, dw.TagFileType, dw.TagStringType:
 		if u, _, err := f.wanted(e); err == nil && types.IsInteger(u) {
 			m.t = u
@@ -233,6 +239,98 @@ func (f *File) build(e *dw.Entry, m *made) (err error) {
 		return fmt.Errorf("an entry with the tag %s is no type", e.Tag)
 	}
 	return err
+}
+
+// byAddress reports a class of C++ whose objects are passed by their address, by
+// the rule that copying or destroying them runs code: they have a copy or move
+// constructor or a destructor that the source gives, virtual functions or bases,
+// or consist of such.
+func (f *File) byAddress(class Offset, depth int) bool {
+	if class == 0 || depth > 16 {
+		return false
+	}
+	e, err := f.entry(class)
+	if err != nil {
+		return false
+	}
+	const byReference, byValue = 4, 5
+	switch n, _ := e.Val(dw.AttrCalling).(int64); n {
+	case byReference:
+		return true
+	case byValue:
+		return false
+	}
+	name, _ := e.Val(dw.AttrName).(string)
+	name, _, _ = strings.Cut(name, "<") // of a template
+	found := false
+	f.children(e, func(c *dw.Entry) error {
+		virtual, _ := c.Val(dw.AttrVirtuality).(int64)
+		switch c.Tag {
+		case dw.TagMember, dw.TagInheritance:
+			static, _ := c.Val(dw.AttrExternal).(bool)
+			if virtual != 0 {
+				found = true
+			} else if _, in, err := f.wanted(f.element(c)); err == nil && !static && !declared(c) {
+				found = f.byAddress(in, depth+1)
+			}
+		case dw.TagSubprogram:
+			found = virtual != 0 || f.special(c, name, class)
+		}
+		if found {
+			return errFound
+		}
+		return nil
+	})
+	return found
+}
+
+var errFound = errors.New("found")
+
+// element is a member, or the array that it is, which leads to its elements' type.
+func (f *File) element(c *dw.Entry) *dw.Entry {
+	off, ok := c.Val(dw.AttrType).(Offset)
+	if !ok {
+		return c
+	}
+	if e, err := f.entry(off); err == nil && e.Tag == dw.TagArrayType {
+		return e
+	}
+	return c
+}
+
+// special reports a destructor, or a constructor that copies or moves, that the
+// compiler has not made by itself.
+func (f *File) special(c *dw.Entry, class string, at Offset) bool {
+	const attrDeleted, attrDefaulted, inClass = dw.Attr(0x8a), dw.Attr(0x8b), 1
+	artificial, _ := c.Val(dw.AttrArtificial).(bool)
+	deleted, _ := c.Val(attrDeleted).(bool)
+	if n, _ := c.Val(attrDefaulted).(int64); n == inClass || artificial || deleted {
+		return false
+	}
+	name, _ := c.Val(dw.AttrName).(string)
+	if name == "~"+class {
+		return true
+	}
+	if name != class {
+		return false
+	}
+	var own []*dw.Entry
+	f.children(c, func(p *dw.Entry) error {
+		if artificial, _ := p.Val(dw.AttrArtificial).(bool); p.Tag == dw.TagFormalParameter && !artificial {
+			own = append(own, p)
+		}
+		return nil
+	})
+	if len(own) != 1 {
+		return false
+	}
+	off, _ := own[0].Val(dw.AttrType).(Offset)
+	r, err := f.entry(off)
+	if err != nil || r.Tag != dw.TagReferenceType && r.Tag != dw.TagRvalueReferenceType {
+		return false
+	}
+	_, to, err := f.wanted(r)
+	return err == nil && to == at
 }
 
 // isGo reports whether an entry is in a unit of Go code.
@@ -440,7 +538,7 @@ func (f *File) definition(tag dw.Tag, name string) (Offset, bool) {
 	if f.tags == nil {
 		f.tags = map[string]Offset{}
 		// Beyond that it takes longer than the members of an opaque type are worth.
-		const most = 64 << 20
+		const most = 16 << 20
 		if len(f.sect["info"]) > most {
 			return 0, false
 		}
@@ -609,7 +707,8 @@ func (f *File) member(c *dw.Entry) (types.Field, bool) {
 }
 
 // alignOf works out an alignment, which DWARF gives only where the source does:
-// that of the most aligned member that lies where its alignment asks for.
+// that of the most aligned member, unless a member lies where its alignment does
+// not ask for: then the struct is packed.
 func (f *File) alignOf(off Offset, depth int, budget *int) int64 {
 	if a, ok := f.align[off]; ok {
 		return a
@@ -622,21 +721,36 @@ func (f *File) alignOf(off Offset, depth int, budget *int) int64 {
 		return 1
 	}
 	of := func(e *dw.Entry) int64 {
-		if off, ok := e.Val(dw.AttrType).(Offset); ok {
-			return f.alignOf(off, depth+1, budget)
+		switch v := e.Val(dw.AttrType).(type) {
+		case Offset:
+			return f.alignOf(v, depth+1, budget)
+		case uint64:
+			if off, ok := f.sigs[v]; ok {
+				return f.alignOf(off, depth+1, budget)
+			}
 		}
 		return 1
+	}
+	if sig, ok := e.Val(dw.AttrSignature).(uint64); ok && f.sigs[sig] != 0 {
+		return f.alignOf(f.sigs[sig], depth+1, budget)
 	}
 	size := byteSize(e)
 	align := int64(1)
 	switch e.Tag {
 	case dw.TagBaseType, dw.TagEnumerationType:
-		align = max(size&-size, 1)
+		const complex = 3
+		if enc, _ := e.Val(dw.AttrEncoding).(int64); enc == complex {
+			size /= 2
+		}
+		if align = max(size&-size, 1); f.wordSize() == 4 {
+			align = min(align, 4) // of members, on i386
+		}
 	case dw.TagPointerType, dw.TagReferenceType, dw.TagRvalueReferenceType, dw.TagPtrToMemberType:
 		align = f.wordSize()
 	case dw.TagTypedef, dw.TagConstType, dw.TagVolatileType, dw.TagRestrictType, dw.TagAtomicType, dw.TagArrayType:
 		align = of(e)
 	case dw.TagStructType, dw.TagClassType, dw.TagUnionType:
+		packed := false
 		f.children(e, func(c *dw.Entry) error {
 			if c.Tag != dw.TagMember && c.Tag != dw.TagInheritance {
 				return nil
@@ -645,11 +759,18 @@ func (f *File) alignOf(off Offset, depth int, budget *int) int64 {
 			if !ok {
 				return nil
 			}
-			if a := of(c); a > align && size%a == 0 && (fl.Bits > 0 || fl.Off%a == 0) {
-				align = a
+			a := of(c)
+			// A bit-field lies within a word of its type.
+			word := fl.BitOff / (8 * a) * (8 * a)
+			if size%a != 0 || fl.Bits == 0 && fl.Off%a != 0 || fl.Bits > 0 && fl.BitOff+fl.Bits > word+8*fl.Type.Size() {
+				packed = true
 			}
+			align = max(align, a)
 			return nil
 		})
+		if packed {
+			align = 1
+		}
 	}
 	if a, ok := e.Val(dw.AttrAlignment).(int64); ok && a > 0 && a <= 1<<20 {
 		align = a

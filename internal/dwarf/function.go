@@ -200,9 +200,11 @@ func (f *File) function(u *unit, off Offset) (*Function, error) {
 	fn := &Function{file: f, Name: a.name, Linkage: a.linkage, Entry: pc, External: a.external,
 		Changed: a.changed, Lang: u.lang, Producer: u.producer}
 	if a.typ != nil {
-		if fn.Ret, fn.ByRef, err = f.typeOf(a.typ); err != nil {
+		var class Offset
+		if fn.Ret, class, err = f.typeOf(a.typ); err != nil {
 			return nil, fmt.Errorf("%s: type of the result: %w", a.name, err)
 		}
+		fn.ByRef = u.lang.IsCPP() && f.byAddress(class, 0)
 		if types.IsVoid(fn.Ret) || fn.Ret.Size() == 0 && !types.IsPointer(fn.Ret) && u.lang.IsRust() {
 			fn.Ret = nil
 		}
@@ -327,9 +329,11 @@ func (f *File) param(u *unit, e *dw.Entry, pc uint64, cfa bool) (Param, error) {
 		return Param{}, err
 	}
 	p := Param{Name: a.name}
-	if p.Type, p.ByRef, err = f.typeOf(a.typ); err != nil {
+	var class Offset
+	if p.Type, class, err = f.typeOf(a.typ); err != nil {
 		return p, fmt.Errorf("type of parameter %s: %w", a.name, err)
 	}
+	p.ByRef = u.lang.IsCPP() && f.byAddress(class, 0)
 	p.Result, _ = e.Val(dw.AttrVarParam).(bool)
 	switch v := e.Val(dw.AttrConstValue).(type) {
 	case int64:
