@@ -287,10 +287,17 @@ func (p *Go) file(u *userFile) (*goFile, error) {
 			shaped[shortGoTypes(fn.Name)] = true
 		}
 	}
+	onStack := map[uint64]bool{}
+	for _, s := range u.obj.Symbols() {
+		if strings.HasSuffix(s.Name, ".abi0") {
+			onStack[s.Value] = true
+		}
+	}
 	for _, fn := range t.Funcs {
 		g := goFunc{GoFunc: fn}
 		g.pkg, g.name = splitGoName(fn.Name)
-		g.stack = f.version > 0 && f.version < regABI || fn.Asm && twins[fn.Name]
+		g.stack = f.version > 0 && f.version < regABI ||
+			fn.Asm && (twins[fn.Name] || onStack[fn.Value] || !asmRegisters(g.pkg))
 		// Instances for types call those for shapes of types, with a dictionary.
 		g.wrapper = !fn.Asm && twins[fn.Name] || shaped[shortGoTypes(fn.Name)] && !strings.Contains(fn.Name, "[go.shape.")
 		if g.pkg != "" && !g.wrapper {
@@ -300,6 +307,12 @@ func (p *Go) file(u *userFile) (*goFile, error) {
 	}
 	p.files[u] = f
 	return f, nil
+}
+
+// asmRegisters reports whether assembly of a package may take its arguments in
+// registers: the assembler allows it to the runtime and its kin only.
+func asmRegisters(pkg string) bool {
+	return pkg == "runtime" || pkg == "reflect" || pkg == "syscall" || strings.HasPrefix(pkg, "internal/") || strings.HasPrefix(pkg, "runtime/")
 }
 
 // splitGoName takes "net/http.(*Server).Serve" apart. The package is "" for

@@ -64,10 +64,14 @@ func (g *goDebug) typed(f *goFile, fn *goFunc, ret bool) ([]probe.Arg, error) {
 	// Of assembly the wrapper has the declaration.
 	instances := []*goFunc{fn}
 	if fn.Asm {
+		instances = nil
 		for i := range f.funcs {
 			if o := &f.funcs[i]; o.Name == fn.Name && !o.Asm {
-				instances[0] = o
+				instances = []*goFunc{o}
 			}
+		}
+		if instances == nil {
+			return nil, errors.New("it is written in assembly, and the debugging information does not have its declaration")
 		}
 	} else if strings.Contains(fn.name, "[...]") {
 		instances = nil
@@ -208,7 +212,7 @@ func goLeaves(out []goLeaf, t types.Type, off int64, depth int) ([]goLeaf, bool)
 // goArgs places the parameters, or the results, of a function.
 //
 // Functions made from generic ones get a parameter that the debugging
-// information does not show, a dictionary, and until Go 1.22 parameters without
+// information hardly ever shows, a dictionary, and until Go 1.22 parameters without
 // a name are not shown either. What the compiler says of the places of others
 // tells: an arrangement is chosen that agrees with it. Where none does, the
 // parameters have the places that are told, and no others.
@@ -230,7 +234,9 @@ func goArgs(d *dwarf.Function, stack, ret bool) []probe.Arg {
 	}
 	generic := strings.Contains(d.Name, "[")
 	hidden := []int{-1, 0, 1} // where the dictionary is; -1: there is none
-	if generic {
+	if slices.ContainsFunc(params, isDictionary) {
+		hidden = []int{-1}
+	} else if generic {
 		hidden = []int{0, 1, -1}
 		if strings.Contains(d.Name, "]).") || strings.Contains(d.Name, "].") {
 			hidden = []int{1, 0, -1} // a method: behind the receiver
@@ -265,6 +271,9 @@ func goArgs(d *dwarf.Function, stack, ret bool) []probe.Arg {
 	if !ret {
 		var out []probe.Arg
 		for k := range in {
+			if isDictionary(params[k]) {
+				continue
+			}
 			a := in[k].arg(params[k].Name)
 			if !agreed && !in[k].told(params[k].Entry) {
 				a = probe.Arg{Name: a.Name, Native: a.Native, Err: errGoPlace}
@@ -284,6 +293,10 @@ func goArgs(d *dwarf.Function, stack, ret bool) []probe.Arg {
 	}
 	return out
 }
+
+// isDictionary reports the parameter that generic functions get, which code that
+// was not optimised shows.
+func isDictionary(p dwarf.Param) bool { return p.Name == ".dict" }
 
 // agrees reports whether what the compiler says of a place does not speak
 // against v. Code that was not optimised has parameters on the stack that come in
