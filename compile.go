@@ -234,6 +234,8 @@ func (s *Session) checkOptions() check.Options {
 		NoLibs:      s.opts.flag("nolibs"),
 		KDefs:       s.opts.get("linkmode") == linkDynamic && !s.opts.flag("knodefs"),
 		ILP32:       s.ILP32,
+		Tree:        int(max(0, s.opts.get("tree"))),
+		TreeOut:     os.Stderr,
 		Library:     s.library,
 		SetOption: func(name, value string) error {
 			return s.opts.set(name, value, compileTime)

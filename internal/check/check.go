@@ -3,6 +3,7 @@ package check
 import (
 	"cmp"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
@@ -22,7 +23,9 @@ type Options struct {
 	Version     string   // option version; "" is the latest
 	AMin        string   // option amin: "name/data/class", "" is no minimum
 	KDefs       bool     // options linkmode=dynamic and kdefs: kernel symbols are not resolved, nor may they be left so
-	ILP32       bool     // -32: the program's long, and its pointers into user memory, have 4 bytes
+	Tree        int      // option tree: bit n-1 writes the tree after pass n to TreeOut
+	TreeOut     io.Writer
+	ILP32       bool // -32: the program's long, and its pointers into user memory, have 4 bytes
 
 	// Library gives the text of a D library that defines a name: a variable
 	// or function with kind "", a type with kind "type", a symbol of any kind
@@ -98,13 +101,16 @@ type Checker struct {
 	nextCls int
 	nslots  int
 
-	file    *fileCtx
-	clause  *clauseCtx
-	scopes  []map[string]*binding // parameters of translators and inlines, innermost last
-	site    *syntax.Pos           // where the inline or translator being expanded is used; nil outside
-	attr    Attr                  // least stability met since it was last reset
-	depth   int
-	pending map[string][]*pendingPragma
+	file   *fileCtx
+	clause *clauseCtx
+	scopes []map[string]*binding // parameters of translators and inlines, innermost last
+	site   *syntax.Pos           // where the inline or translator being expanded is used; nil outside
+	attr   Attr                  // least stability met since it was last reset
+	depth  int
+	// For the dump of the tree; nil where none is asked for.
+	notes     map[syntax.Expr]note
+	descAttrs map[*syntax.Clause]Attr
+	pending   map[string][]*pendingPragma
 }
 
 // symbol is a global, thread-local or clause-local name.
@@ -226,7 +232,13 @@ func (c *Checker) File(f *syntax.File) (prog *Program, err error) {
 		}
 	}()
 	defer catch(&err)
+	if c.opts.Tree > 0 && !c.inLib() {
+		c.notes, c.descAttrs = map[syntax.Expr]note{}, map[*syntax.Clause]Attr{}
+		defer func() { c.notes, c.descAttrs = nil, nil }()
+		c.dump(treeParsed, f, nil, nil)
+	}
 	c.decls(f)
+	c.dump(treeProgram, f, nil, nil)
 	for _, list := range c.pending {
 		p := slices.MinFunc(list, func(a, b *pendingPragma) int { return cmp.Compare(a.pos.Line, b.pos.Line) })
 		fail(p.pos, "D_PRAGMA_UNUSED", "unused #pragma %s", p.name)
@@ -348,6 +360,10 @@ func (c *Checker) clauseFor(src *syntax.Clause, d *syntax.ProbeDesc, index int) 
 		}
 	}
 	out.StmtAttr = defAttr.min(c.attr)
+	if c.notes != nil {
+		c.descAttrs[src] = contextOf(out)
+		c.dump(treeClause, nil, src, out)
+	}
 	return out
 }
 

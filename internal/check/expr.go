@@ -166,6 +166,13 @@ const maxDepth = 200
 
 // expr types an expression.
 func (c *Checker) expr(x syntax.Expr) val {
+	if c.notes != nil {
+		return c.noted(x)
+	}
+	return c.typed(x)
+}
+
+func (c *Checker) typed(x syntax.Expr) val {
 	switch x := x.(type) {
 	case *syntax.IntLit:
 		return c.intLit(x)
@@ -835,10 +842,10 @@ func (c *Checker) target(src syntax.Expr) val {
 			if s.kind() != kindScalar {
 				fail(c.pos(n), "D_IDENT_BADREF", "%s '%s' may not be referenced as %s", s.kind(), n.Name, kindScalar)
 			}
-			return c.symbolValue(c.pos(n), s)
+			return c.note(n, c.symbolValue(c.pos(n), s))
 		}
 		if c.builtin(c.pos(n), n.Name) == nil {
-			return c.variable(c.pos(n), c.newVar(c.pos(n), syntax.Global, n.Name))
+			return c.note(n, c.variable(c.pos(n), c.newVar(c.pos(n), syntax.Global, n.Name)))
 		}
 	}
 	return c.expr(src)

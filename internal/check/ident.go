@@ -346,7 +346,7 @@ func (a Attr) String() string {
 
 // short is how messages show a: one letter a part.
 func (a Attr) short() string {
-	return "[" + "ipoxuesS"[a.Name:a.Name+1] + "/" + "ipoxuesS"[a.Data:a.Data+1] + "/" + "ucpgIC"[a.Class:a.Class+1] + "]"
+	return "[" + "ipoxuesS"[a.Name:a.Name+1] + "/" + "ipoxuesS"[a.Data:a.Data+1] + "/" + "uCpgIc"[a.Class:a.Class+1] + "]"
 }
 
 func (a Attr) min(b Attr) Attr {
