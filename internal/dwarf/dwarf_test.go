@@ -367,7 +367,6 @@ func exercise(b []byte) {
 	if err != nil {
 		return
 	}
-	var names []string
 	for _, name := range append(passing, "lost", "inlined") {
 		fns, err := f.Function(name)
 		if err != nil {
@@ -377,7 +376,7 @@ func exercise(b []byte) {
 			fn := &fns[i]
 			fn.Places()
 			for _, p := range fn.Params {
-				names = append(names, describe(p.Type, 0))
+				describe(p.Type, 0)
 			}
 			if fn.Ret != nil {
 				fn.Result()

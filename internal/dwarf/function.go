@@ -124,11 +124,9 @@ func declared(e *dw.Entry) bool {
 type attributes struct {
 	name, linkage string
 	typ           any // Offset, signature or offset in the other file; nil for void
-	typIn         *dw.Entry
 	external      bool
 	changed       bool
 	artificial    bool
-	proto         bool
 	origin        *dw.Entry // the last of the chain
 }
 
