@@ -8,7 +8,7 @@ import (
 	"godtrace/internal/syntax"
 )
 
-// followForks makes pid probes fire in the children of their process too, and
+// followForks makes pid and go probes fire in the children of their process too, and
 // in theirs: the option followfork. The provider then attaches to every process
 // that has the file mapped, and the clauses ask whose child it is.
 func (s *Session) followForks(file *syntax.File) {
@@ -46,9 +46,13 @@ func (s *Session) followForks(file *syntax.File) {
 	file.Decls = out
 }
 
-// pidOf is the process of a description of the pid provider; 0: of another.
+// pidOf is the process of a description of the providers pid and go; 0: of
+// another.
 func pidOf(d *syntax.ProbeDesc) uint64 {
 	rest, ok := strings.CutPrefix(d.Provider, "pid")
+	if !ok {
+		rest, ok = strings.CutPrefix(d.Provider, "go")
+	}
 	pid, err := strconv.ParseUint(rest, 10, 31)
 	if !ok || err != nil {
 		return 0

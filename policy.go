@@ -218,7 +218,7 @@ func (g *guard) check(p *Program) error {
 }
 
 // checkGrab reports whether the subject may look into a process that runs:
-// into its own, and into others with the provider pid.
+// into its own, and into others with the provider pid or go.
 func (g *guard) checkGrab(pid int) error {
 	if g == nil {
 		return nil
@@ -228,7 +228,8 @@ func (g *guard) checkGrab(pid int) error {
 		return nil // it is gone, which is for Grab to say
 	}
 	owner := int(st.Sys().(*syscall.Stat_t).Uid)
-	if name := "pid" + strconv.Itoa(pid); owner != g.who.uid && !g.policy.allows(g.who, name) {
+	name := "pid" + strconv.Itoa(pid)
+	if owner != g.who.uid && !g.policy.allows(g.who, name) && !g.policy.allows(g.who, "go"+strconv.Itoa(pid)) {
 		return g.policy.refuse(g.who, "provider "+name+" on a process of another user")
 	}
 	return nil

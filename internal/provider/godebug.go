@@ -90,7 +90,7 @@ func (g *goDebug) typed(f *goFile, fn *goFunc, ret bool) ([]probe.Arg, error) {
 		if err != nil {
 			return nil, err
 		}
-		as := goArgs(d, fn.stack, ret)
+		as := goArgs(d, fn.stack, ret, f.version >= showsAll)
 		if i > 0 && !slices.EqualFunc(args, as, sameArg) {
 			return nil, errGoInstances
 		}
@@ -209,14 +209,19 @@ func goLeaves(out []goLeaf, t types.Type, off int64, depth int) ([]goLeaf, bool)
 	return append(out, goLeaf{off: off, typ: t}), true
 }
 
+// showsAll is the first version whose debugging information has parameters
+// without a name.
+const showsAll = 1<<8 | 23
+
 // goArgs places the parameters, or the results, of a function.
 //
 // Functions made from generic ones get a parameter that the debugging
 // information hardly ever shows, a dictionary, and until Go 1.22 parameters without
 // a name are not shown either. What the compiler says of the places of others
-// tells: an arrangement is chosen that agrees with it. Where none does, the
-// parameters have the places that are told, and no others.
-func goArgs(d *dwarf.Function, stack, ret bool) []probe.Arg {
+// tells: the arrangement is chosen that agrees with it best; the compiler errs
+// sometimes. Of a version that does not show all parameters, where none agrees
+// those have a place of which it is told.
+func goArgs(d *dwarf.Function, stack, ret, all bool) []probe.Arg {
 	var params, results []dwarf.Param
 	for _, p := range d.Params {
 		if p.Result {
@@ -244,8 +249,8 @@ func goArgs(d *dwarf.Function, stack, ret bool) []probe.Arg {
 	}
 	var in []goValue
 	var end int64
-	agreed := false
-	for i, h := range hidden {
+	least := len(params) + 1
+	for _, h := range hidden {
 		if h > len(params) {
 			continue
 		}
@@ -257,17 +262,17 @@ func goArgs(d *dwarf.Function, stack, ret bool) []probe.Arg {
 		if h >= 0 {
 			vals = slices.Delete(vals, h, h+1)
 		}
-		ok := true
+		wrong := 0
 		for k := range vals {
-			ok = ok && vals[k].agrees(params[k].Entry)
+			if !vals[k].agrees(params[k].Entry) {
+				wrong++
+			}
 		}
-		if ok || i == 0 {
-			in, end, agreed = vals, e, ok
-		}
-		if ok {
-			break
+		if wrong < least {
+			in, end, least = vals, e, wrong
 		}
 	}
+	agreed := all || least == 0
 	if !ret {
 		var out []probe.Arg
 		for k := range in {
