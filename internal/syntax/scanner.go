@@ -531,12 +531,12 @@ func (s *scanner) nextTop(c byte) {
 	for i < len(s.src) {
 		c := s.src[i]
 		if c == '/' && colons == 1 && s.src[i-1] == ':' {
-			if n := pathLen(s.src[i:]); n > 0 {
+			if n := pathLen(s.src[i:], ""); n > 0 {
 				i += n
 				continue
 			}
 		}
-		if c == '/' && inGo && colons == 1 && pathLen(s.src[i:]) > 0 || inGo && isGoDesc(c) {
+		if c == '/' && inGo && colons == 1 && pathLen(s.src[i:], "?%") > 0 || inGo && isGoDesc(c) {
 			i++
 			continue
 		}
@@ -582,8 +582,9 @@ func (s *scanner) nextTop(c byte) {
 
 // pathLen is the length of the path at the start of p if a colon ends it: the
 // module part of "uprobe:/usr/lib/libc.so.6:malloc:entry". No predicate can
-// look like it, for a predicate holds no colon without a question mark.
-func pathLen(p string) int {
+// look like it, for a predicate holds no colon without a question mark. more are
+// characters that it may hold beside those of file names.
+func pathLen(p, more string) int {
 	if len(p) < 2 || p[1] == '/' || p[1] == '*' {
 		return 0
 	}
@@ -591,7 +592,7 @@ func pathLen(p string) int {
 		switch c := p[i]; {
 		case c == ':':
 			return i
-		case c == '/' || isLetter(c) || isDigit(c) || strings.IndexByte("-+.@~*[]!$", c) >= 0:
+		case c == '/' || isLetter(c) || isDigit(c) || strings.IndexByte("-+.@~*[]!$"+more, c) >= 0:
 		default:
 			return 0
 		}

@@ -229,6 +229,7 @@ func TestProbeDesc(t *testing.T) {
 		{SpecName, "go*:example.org/a~b/c.v3:Map[...].f-fm:return", "go*|example.org/a~b/c.v3|Map[...].f-fm|return"},
 		{SpecName, "go:/usr/bin/x:main.(*größe).f:entry", "go|/usr/bin/x|main.(*größe).f|entry"},
 		{SpecName, "go12:main:f:entry", "go12|main|f|entry"},
+		{SpecName, "go$target:cmd/go/internal/?*:(\\*T).f:", "go123|cmd/go/internal/?*|(\\*T).f|"},
 		{SpecName, "pid1:a.out:main+0x10:f@plt", "pid1|a.out|main+0x10|f@plt"},
 		{SpecFunc, "read", "||read|"},
 		{SpecFunc, "syscall::read", "syscall||read|"},
