@@ -46,16 +46,15 @@ func (s *Session) followForks(file *syntax.File) {
 	file.Decls = out
 }
 
-// pidOf is the process of a description of the providers pid and go; 0: of
+// pidOf is the process of a description of the providers pid, uinstr and go; 0: of
 // another.
 func pidOf(d *syntax.ProbeDesc) uint64 {
-	rest, ok := strings.CutPrefix(d.Provider, "pid")
-	if !ok {
-		rest, ok = strings.CutPrefix(d.Provider, "go")
+	for _, stem := range []string{"pid", "uinstr", "go"} {
+		if rest, ok := strings.CutPrefix(d.Provider, stem); ok {
+			if pid, err := strconv.ParseUint(rest, 10, 31); err == nil {
+				return pid
+			}
+		}
 	}
-	pid, err := strconv.ParseUint(rest, 10, 31)
-	if !ok || err != nil {
-		return 0
-	}
-	return pid
+	return 0
 }

@@ -236,7 +236,7 @@ func (f *fn) builtin(in *dif.Ins) {
 func (f *fn) interruptLevel(in *dif.Ins) {
 	c := f.c
 	switch f.gp.g.Kind {
-	case probe.KindManual, probe.KindSysEnter, probe.KindSysExit, probe.KindUprobe, probe.KindUretprobe:
+	case probe.KindManual, probe.KindSysEnter, probe.KindSysExit, probe.KindUprobe, probe.KindUretprobe, probe.KindUinstr:
 		c.imm(r0, 0) // always a thread
 		return
 	}
@@ -288,7 +288,7 @@ func (f *fn) index(in *dif.Ins) int64 {
 // hasRegs reports whether the context is struct pt_regs.
 func (f *fn) hasRegs() bool {
 	switch f.gp.g.Kind {
-	case probe.KindPerf, probe.KindUprobe, probe.KindUretprobe, probe.KindKprobe, probe.KindKretprobe, probe.KindInstr:
+	case probe.KindPerf, probe.KindUprobe, probe.KindUretprobe, probe.KindKprobe, probe.KindKretprobe, probe.KindInstr, probe.KindUinstr:
 		return !f.inError
 	}
 	return false
@@ -449,6 +449,15 @@ func (f *fn) arg(n int, r reg) {
 		c.place(done)
 		c.opaque(r)
 	case probe.KindUprobe, probe.KindKprobe:
+		if f.gp.g.Stack32 {
+			c.load(8, r3, ctx(), regSP)
+			c.aluImm(opAdd, r3, int32(4*(n+1)))
+			c.addr(r1, fp, bufOff)
+			c.imm(r2, 4)
+			c.call(f.readUser())
+			c.load(4, r, fp, bufOff)
+			return
+		}
 		if n < 6 {
 			c.load(8, r, ctx(), callArgs[n])
 			return
@@ -489,7 +498,7 @@ func (f *fn) arg(n int, r reg) {
 		default:
 			zero()
 		}
-	case probe.KindInstr:
+	case probe.KindInstr, probe.KindUinstr:
 		f.instrArg(n, r)
 	default:
 		zero()
@@ -503,7 +512,9 @@ func (f *fn) instrArg(n int, r reg) {
 	ctx := func() reg { return f.machine(pCtx, r1) }
 	address := func(dst reg) {
 		c.load(8, dst, ctx(), regIP)
-		c.aluImm(opSub, dst, 1) // the kernel has stepped over the breakpoint
+		if f.gp.g.Kind == probe.KindInstr {
+			c.aluImm(opSub, dst, 1) // the kernel has stepped over the breakpoint
+		}
 	}
 	done := c.newLabel()
 	switch n {

@@ -275,7 +275,7 @@ func (p *plan) spec(gp *groupPlan) (progSpec, error) {
 		s.typ = progRawTracepoint
 	case probe.KindPerf:
 		s.typ = progPerfEvent
-	case probe.KindUprobe, probe.KindUretprobe:
+	case probe.KindUprobe, probe.KindUretprobe, probe.KindUinstr:
 		s.typ = progKprobe
 		if p.release >= 6<<8|6 {
 			s.attachType = attachUprobeMulti
@@ -697,7 +697,7 @@ func (m *mainFn) dispatch(out label) bool {
 		c.mov(r1, r6)
 		c.call(fnAttachCookie)
 		switch {
-		case g.Conds, g.Behind, g.Kind == probe.KindInstr:
+		case g.Conds, g.Behind, g.Kind == probe.KindInstr, g.Kind == probe.KindUinstr:
 			c.aluImm(opAnd, r0, probe.KeyMask)
 		case g.Kind == probe.KindUretprobe:
 			c.mov32(r0, r0)
@@ -760,7 +760,7 @@ const (
 // may run on the CPU before it ends.
 func (m *mainFn) preemptible() bool {
 	switch m.gp.g.Kind {
-	case probe.KindUprobe, probe.KindUretprobe, probe.KindFentry, probe.KindFexit:
+	case probe.KindUprobe, probe.KindUretprobe, probe.KindUinstr, probe.KindFentry, probe.KindFexit:
 		return true
 	case probe.KindRawTP, probe.KindSysEnter, probe.KindSysExit, probe.KindKprobe, probe.KindKretprobe, probe.KindInstr:
 		// Since 7.0 tracepoints no longer disable preemption.

@@ -706,7 +706,7 @@ func (p *plan) rows() int {
 // prepare allocates registers and memory for the clauses of a group.
 func (p *plan) prepare(gp *groupPlan) error {
 	gp.sleepable = gp.g.Sleepable
-	if k := gp.g.Kind; (k == probe.KindUprobe || k == probe.KindUretprobe) && p.release >= 6<<8 {
+	if k := gp.g.Kind; (k == probe.KindUprobe || k == probe.KindUretprobe || k == probe.KindUinstr) && p.release >= 6<<8 {
 		// Sleepable uprobes exist since 6.0.
 		for _, in := range gp.instances {
 			gp.sleepable = gp.sleepable || readsUser(in.cl)

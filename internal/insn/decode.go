@@ -145,6 +145,17 @@ var oneByte32 = func() string {
 	return string(t)
 }()
 
+// Mode is how wide the code is.
+type Mode uint8
+
+const (
+	Mode64 Mode = iota
+	Mode32
+)
+
+// Decode decodes the first instruction of code.
+func (m Mode) Decode(code []byte) (Insn, error) { return decode(code, m == Mode64) }
+
 // Decode decodes the first instruction of code in 64-bit mode.
 func Decode(code []byte) (Insn, error) { return decode(code, true) }
 

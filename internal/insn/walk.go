@@ -30,11 +30,14 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// Walk visits the instructions of code, which lies at addr, until visit
+// Walk visits the instructions of 64-bit code, which lies at addr, until visit
 // returns false. The error is an *Error.
-func Walk(code []byte, addr uint64, visit func(At) bool) error {
+func Walk(code []byte, addr uint64, visit func(At) bool) error { return Mode64.Walk(code, addr, visit) }
+
+// Walk is the function Walk for code of that mode.
+func (m Mode) Walk(code []byte, addr uint64, visit func(At) bool) error {
 	for off := 0; off < len(code); {
-		in, err := Decode(code[off:])
+		in, err := decode(code[off:], m == Mode64)
 		if err != nil {
 			b := code[off:min(len(code), off+MaxLen)]
 			return &Error{addr + uint64(off), off, b, err}
@@ -48,9 +51,12 @@ func Walk(code []byte, addr uint64, visit func(At) bool) error {
 }
 
 // Boundaries lists the offsets at which instructions begin.
-func Boundaries(code []byte, addr uint64) ([]int, error) {
+func Boundaries(code []byte, addr uint64) ([]int, error) { return Mode64.Boundaries(code, addr) }
+
+// Boundaries is the function Boundaries for code of that mode.
+func (m Mode) Boundaries(code []byte, addr uint64) ([]int, error) {
 	var out []int
-	err := Walk(code, addr, func(a At) bool {
+	err := m.Walk(code, addr, func(a At) bool {
 		out = append(out, a.Off)
 		return true
 	})
@@ -69,6 +75,7 @@ const (
 // World answers what the code of a function alone does not tell. A nil
 // function means "no" for every address.
 type World struct {
+	Mode  Mode // of the code
 	Thunk func(target uint64) Thunk
 	Part  func(target uint64) bool // another part of the same function: its .cold half
 }
@@ -138,7 +145,7 @@ func Analyze(code []byte, addr uint64, w World) (Function, error) {
 		return t-addr < uint64(len(code)) || w.Part != nil && w.Part(t)
 	}
 	var last [window]Insn
-	err := Walk(code, addr, func(a At) bool {
+	err := w.Mode.Walk(code, addr, func(a At) bool {
 		switch c := a.Class(); {
 		case c == Ret, c == Iret, c == Sysret, c == Sysexit:
 			f.Exits = append(f.Exits, Exit{a, ExitRet})
@@ -175,6 +182,30 @@ func Analyze(code []byte, addr uint64, w World) (Function, error) {
 	return f, err
 }
 
+// LoadsEntry reports whether an instruction loads an entry of a table, as is done
+// before a jump through one: movslq (table,index,4),reg of offsets or mov
+// (table,index,8),reg of addresses, in 32-bit code mov (table,index,4),reg of
+// either. m is its memory operand.
+func (in *Insn) LoadsEntry() (m Mem, ok bool) {
+	m, ok = in.Mem()
+	if !ok || in.Map != Map1 || in.Vex != NoVex || m.Index == NoReg {
+		return m, false
+	}
+	if !in.bits64 {
+		return m, in.Op == 0x8b && m.Scale == 4
+	}
+	return m, in.Op == 0x63 && m.Scale == 4 || in.Op == 0x8b && m.Scale == 8
+}
+
+// AddsTo reports whether an instruction is an addition to a register, 0 to 7: the
+// last step to the target of a switch in 32-bit position-independent code.
+func (in *Insn) AddsTo(reg byte) bool {
+	if in.Map != Map1 || in.Vex != NoVex {
+		return false
+	}
+	return in.Op == 0x03 && in.ModRM>>3&7 == reg || in.Op == 0x01 && in.ModRM == 0xc0|in.ModRM&0x38|reg
+}
+
 // jumpKind guesses from the instructions before the jump, of which last holds
 // the latest n%window.
 func jumpKind(a At, last []Insn, n int) JumpKind {
@@ -183,21 +214,19 @@ func jumpKind(a At, last []Insn, n int) JumpKind {
 	}
 	if m, ok := a.Mem(); ok {
 		switch {
-		case m.RIP:
+		case m.RIP, !a.bits64 && m.Base == NoReg && m.Index == NoReg:
 			return JumpTail
 		case m.Index != NoReg && m.Scale >= 4:
 			return JumpTable
 		}
 		return JumpUnknown // a function pointer in a structure, most likely
 	}
+	if n > 0 && last[(n-1)%len(last)].AddsTo(a.ModRM&7) && !a.bits64 {
+		return JumpTable // by an offset
+	}
 	for i := 1; i <= min(n, len(last)); i++ {
-		in := &last[(n-i)%len(last)]
-		m, ok := in.Mem()
-		if in.Map == Map1 && in.Vex == NoVex && ok && m.Index != NoReg {
-			// movslq (table,index,4),reg or mov (table,index,8),reg
-			if in.Op == 0x63 && m.Scale == 4 || in.Op == 0x8b && m.Scale == 8 {
-				return JumpTable
-			}
+		if _, ok := last[(n-i)%len(last)].LoadsEntry(); ok {
+			return JumpTable
 		}
 	}
 	return JumpUnknown
@@ -307,16 +336,19 @@ type Entry struct {
 	Off int
 }
 
-// EntryOf classifies the beginning of a function.
-func EntryOf(code []byte) (Entry, error) {
-	in, err := Decode(code)
+// EntryOf classifies the beginning of a function of 64-bit code.
+func EntryOf(code []byte) (Entry, error) { return Mode64.EntryOf(code) }
+
+// EntryOf is the function EntryOf for code of that mode.
+func (m Mode) EntryOf(code []byte) (Entry, error) {
+	in, err := m.Decode(code)
 	if err != nil {
 		return Entry{}, err
 	}
 	e := Entry{First: in, Body: in}
 	if in.Class() == Endbr {
 		e.Endbr = true
-		if next, err := Decode(code[in.Len:]); err == nil {
+		if next, err := m.Decode(code[in.Len:]); err == nil {
 			if e.Body = next; next.Uprobe() == Emulated {
 				e.Off = int(in.Len)
 			}

@@ -42,6 +42,9 @@ const (
 	// branch there will be taken, arg2 = its target or 0. Cookies are as with
 	// Conds, but that the high half is the target less the address, signed, or 0.
 	KindInstr
+	// KindUinstr: a uprobe on an instruction, with the arguments and cookies of
+	// KindInstr.
+	KindUinstr
 )
 
 // Group is a set of probes that share one eBPF program. Contract.
@@ -76,6 +79,9 @@ type Group struct {
 	Go *GoABI
 	// GoIn are the programs that the functions are of.
 	GoIn []GoProgram
+	// Stack32 is set where the probes are in 32-bit programs: arg0… of KindUprobe
+	// are the 32-bit words of the stack above the return address.
+	Stack32 bool
 	// Void marks a function without a return value: a KindFexit program has no
 	// ctx word for it.
 	Void bool

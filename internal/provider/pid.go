@@ -30,6 +30,8 @@ import (
 //	pid1234:a.out:-:401136            the instruction at an address
 //	pid*:libc.so.6:malloc:entry       in every process, also later ones
 //	uprobe:/opt/x/libx.so:f:entry     the same by the file's path
+//	uinstr1234:a.out:main:call        the instructions of a class; arguments as
+//	                                  those of the provider instr
 //
 // Probes are made on demand. All entries and instructions share one program,
 // all returns another; each file and process has a link of its own.
@@ -62,7 +64,7 @@ func (p *Pid) SetHost(h *Host) { p.host = *h }
 // Grows implements User: patterns of libraries, and libraries that are not
 // there yet, in one process.
 func (p *Pid) Grows(d probe.Desc, matched int) int {
-	rest, ok := strings.CutPrefix(d.Provider, "pid")
+	_, rest, ok := cutPid(d.Provider)
 	pid, err := strconv.Atoi(rest)
 	if !ok || err != nil || d.Func == "-" || d.Module == "a.out" {
 		return 0
@@ -95,8 +97,10 @@ type pidSite struct {
 	places []place
 	probe  *probe.Probe
 	by     *request // that matched it last: a name may be met in several files
-	typing argTyping
-	goABI  *probe.GoABI // of the provider go
+	// byClass is set for instructions by their class (uinstr).
+	byClass bool
+	typing  argTyping
+	goABI   *probe.GoABI // of the provider go
 }
 
 // place is where in a file a probe sits.
@@ -147,9 +151,14 @@ func (p *Pid) Probes(d probe.Desc) ([]*probe.Probe, error) {
 	if d.Provider == "uprobe" {
 		return p.byPath(d)
 	}
-	rest, ok := strings.CutPrefix(d.Provider, "pid")
+	stem, rest, ok := cutPid(d.Provider)
 	if !ok {
 		return nil, nil
+	}
+	if stem == "uinstr" && exact(d.Name) && d.Name != "" {
+		if _, ok := insn.ParseClass(d.Name); !ok {
+			return nil, procError("D_PROC_NAME", "'%s' is no class of instructions: expected one such as call, jmp, je, ret, lock, syscall", d.Name)
+		}
 	}
 	switch {
 	case rest == "*":
@@ -166,19 +175,30 @@ func (p *Pid) Probes(d probe.Desc) ([]*probe.Probe, error) {
 	return p.ofProcess(int(pid), d)
 }
 
+// cutPid takes the provider part of a description apart: pid1234, uinstr$target.
+func cutPid(provider string) (stem, rest string, ok bool) {
+	for _, stem := range []string{"pid", "uinstr"} {
+		if rest, ok := strings.CutPrefix(provider, stem); ok {
+			return stem, rest, true
+		}
+	}
+	return "", "", false
+}
+
 func procError(tag, format string, args ...any) error {
 	return &syntax.Error{Tag: tag, Msg: fmt.Sprintf(format, args...)}
 }
 
 // byPidPattern takes every process of now whose number matches.
 func (p *Pid) byPidPattern(d probe.Desc) ([]*probe.Probe, error) {
+	stem, _, _ := cutPid(d.Provider)
 	var out []*probe.Probe
 	for _, pid := range allPids() {
-		if pid == os.Getpid() || !probe.Glob(d.Provider, "pid"+strconv.Itoa(pid)) {
+		if pid == os.Getpid() || !probe.Glob(d.Provider, stem+strconv.Itoa(pid)) {
 			continue
 		}
 		one := d
-		one.Provider = "pid" + strconv.Itoa(pid)
+		one.Provider = stem + strconv.Itoa(pid)
 		ps, err := p.ofProcess(pid, one)
 		if err != nil {
 			continue // gone, a kernel thread, or without that library
@@ -220,6 +240,8 @@ func (p *Pid) ofProcess(pid int, d probe.Desc) ([]*probe.Probe, error) {
 	r := &request{p: p, pid: pid, d: d}
 	if d.Func == "-" {
 		switch {
+		case r.byClass():
+			return nil, procError("D_PROC_FUNC", "expected a function, not '-': an instruction by its address is pid%d:a.out:-:ADDRESS", pid)
 		case d.Module != "" && (probe.IsGlob(d.Module) || !isMain(mods, d.Module)):
 			return nil, procError("D_PROC_LIB", "only the a.out module is valid with the '-' function")
 		case d.Name == "" || probe.IsGlob(d.Name):
@@ -429,7 +451,11 @@ type request struct {
 	d   probe.Desc
 	out []*probe.Probe
 	n   int // probes matched, also those over the limit
+	at  int // instructions matched by their class
 }
+
+// byClass reports whether the name is a class of instructions.
+func (r *request) byClass() bool { return strings.HasPrefix(r.d.Provider, "uinstr") }
 
 // inModules makes the probes of all functions that match.
 func (r *request) inModules(mods []module) ([]*probe.Probe, error) {
@@ -448,6 +474,9 @@ func (r *request) inModules(mods []module) ([]*probe.Probe, error) {
 	}
 	if limit := r.limit(); r.n > limit {
 		return nil, procError("D_PROC_CREATEFAIL", "probe description %s matches %d probes, limit %d (raise with -x maxprobes=)", r.d, r.n, limit)
+	}
+	if limit := r.limit(); r.at > limit {
+		return nil, procError("D_PROC_CREATEFAIL", "probe description %s matches %d instructions, limit %d (raise with -x maxprobes=)", r.d, r.at, limit)
 	}
 	return r.out, refused
 }
@@ -490,7 +519,7 @@ func (r *request) inFile(u *userFile, mod string) error {
 	if d.Func == "" || d.Func == "*" {
 		u.readText()
 	}
-	if probe.Glob(d.Name, "return") && r.p.host.Option("pidreturn") != returnAddress {
+	if probe.Glob(d.Name, "return") && !r.byClass() && r.p.host.Option("pidreturn") != returnAddress {
 		u.findExits(func(name string) bool { return probe.Glob(d.Func, name) })
 	}
 	for i := range u.funcs {
@@ -547,6 +576,9 @@ func (u *userFile) noFunction(d probe.Desc, mod string) error {
 // inFunc makes the probes of one function. explicit says that it was named, so
 // that what cannot be done is an error.
 func (r *request) inFunc(u *userFile, mod string, f *function, explicit bool) error {
+	if r.byClass() {
+		return r.classes(u, mod, f, explicit)
+	}
 	name := r.d.Name
 	glob := name == "" || probe.IsGlob(name)
 	ret, entry := probe.Glob(name, "return"), probe.Glob(name, "entry")
@@ -597,7 +629,7 @@ func (r *request) inFunc(u *userFile, mod string, f *function, explicit bool) er
 	}
 	found := false
 	var refusal error
-	err = insn.Walk(code, f.Value, func(a insn.At) bool {
+	err = u.mode().Walk(code, f.Value, func(a insn.At) bool {
 		if !glob {
 			if uint64(a.Off) < want {
 				return true
@@ -626,6 +658,54 @@ func (r *request) inFunc(u *userFile, mod string, f *function, explicit bool) er
 		return procError("D_PROC_ALIGN", "offset 0x%x is not aligned on an instruction", want)
 	case refusal != nil && explicit:
 		return procError("D_PROC_CREATEFAIL", "failed to create probes at '%s+0x%x': %v", f.Name, want, refusal)
+	}
+	return nil
+}
+
+// classes makes the probes of a function's instructions by their classes: one for
+// each class, of all its places.
+func (r *request) classes(u *userFile, mod string, f *function, explicit bool) error {
+	name := r.d.Name
+	if c, ok := insn.ParseClass(name); ok {
+		name = c.String()
+	}
+	one := exact(name) && name != ""
+	var refused insn.Insn
+	found := false
+	for _, part := range append([]symbol.Func{f.Func}, f.cold...) {
+		code, err := u.code(part)
+		if err != nil {
+			if explicit && one {
+				return procError("D_PROC_CREATEFAIL", "failed to create probes in '%s': %v", f.Name, err)
+			}
+			return nil
+		}
+		// What follows data in the text is left out.
+		u.mode().Walk(code, part.Value, func(a insn.At) bool {
+			for _, c := range [2]insn.Class{a.Class(), prefixClass(a.Insn)} {
+				if slices.Contains(unlisted, c) || a.Map == insn.Map1 && a.Op == 0xcc || !probe.Glob(name, c.String()) {
+					continue
+				}
+				e := exit{off: part.Off + uint64(a.Off), fnOff: uint32(a.Addr - f.Value), step: a.Uprobe(), kind: kindInsn, cond: condition(a.Insn)}
+				if e.step == insn.Refused {
+					refused = a.Insn
+					continue
+				}
+				if t, ok := a.Target(); ok {
+					e.rel = int32(t - a.Addr)
+				}
+				found = true
+				if r.at++; r.at <= r.limit() {
+					if s := r.add(u, mod, f.Name, c.String(), false, []exit{e}); s != nil {
+						s.byClass = true
+					}
+				}
+			}
+			return true
+		})
+	}
+	if one && explicit && !found && refused.Len > 0 {
+		return procError("D_PROC_CREATEFAIL", "failed to create probes in '%s': the kernel does not put probes on the instruction, %s", f.Name, describe(refused))
 	}
 	return nil
 }
@@ -676,7 +756,7 @@ func (r *request) address(m module) ([]*probe.Probe, error) {
 	if s, ok := u.obj.Lookup(value); ok && s.Func() && s.Size > 0 {
 		code, err := u.code(symbol.Func{Symbol: s})
 		if err == nil {
-			at, err := insn.Boundaries(code, s.Value)
+			at, err := u.mode().Boundaries(code, s.Value)
 			if _, ok := slices.BinarySearch(at, int(value-s.Value)); !ok && err == nil {
 				return nil, procError("D_PROC_ALIGN", "address 0x%x is not aligned on an instruction", want)
 			}
@@ -684,7 +764,7 @@ func (r *request) address(m module) ([]*probe.Probe, error) {
 	}
 	b := make([]byte, insn.MaxLen)
 	if err := u.obj.ReadAt(b, value); err == nil {
-		if in, err := insn.Decode(b); err == nil {
+		if in, err := u.mode().Decode(b); err == nil {
 			if step = in.Uprobe(); step == insn.Refused {
 				return nil, procError("D_PROC_CREATEFAIL", "failed to create probe at 0x%x: the kernel does not put probes on the instruction, %s", want, describe(in))
 			}
@@ -758,24 +838,67 @@ func (p *Pid) Mechanism(pr *probe.Probe) string {
 // Groups implements Provider.
 func (p *Pid) Groups(enabled []*probe.Probe) ([]*Attachment, error) {
 	var out []*Attachment
-	for i, name := range []string{"pid_entry", "pid_return"} {
-		ret := i == 1
+	for _, k := range []struct {
+		name                 string
+		ret, narrow, byClass bool
+	}{{name: "pid_entry"}, {name: "pid_entry32", narrow: true}, {name: "pid_return", ret: true}, {name: "uinstr", byClass: true}} {
 		var probes []*probe.Probe
 		for _, pr := range enabled {
-			if pr.Site.(*pidSite).ret == ret {
+			s := pr.Site.(*pidSite)
+			if s.ret == k.ret && s.byClass == k.byClass && (s.ret || s.byClass || slices.ContainsFunc(s.places, func(pl place) bool { return pl.narrow() == k.narrow })) {
 				probes = append(probes, pr)
 			}
 		}
 		if len(probes) == 0 {
 			continue
 		}
-		a, err := uprobeGroup(name, ret, probes)
+		a, err := uprobeGroup(k.name, k.ret, probes)
 		if err != nil {
 			return nil, err
+		}
+		a.Group.Stack32 = k.narrow
+		if k.byClass {
+			a.Group.Kind = probe.KindUinstr
+		}
+		if k.ret {
+			a.Notes = append(a.Notes, tailNotes(probes)...)
 		}
 		out = append(out, a)
 	}
 	return out, nil
+}
+
+// narrow tells places in 32-bit code, where arguments lie on the stack.
+func (pl place) narrow() bool { return pl.file.mode() == insn.Mode32 }
+
+// tailNotes tells of return probes whose result is asked for and that also fire
+// where a function ends by jumping to another: what that returns is not known
+// yet. Of many it tells how many.
+func tailNotes(probes []*probe.Probe) []string {
+	const few = 3
+	var notes []string
+	n := 0
+	for _, pr := range probes {
+		if pr.NoArgs {
+			continue
+		}
+		var at []string
+		for _, pl := range pr.Site.(*pidSite).places {
+			if pl.kind == kindTail || pl.kind == kindTailCond {
+				at = append(at, fmt.Sprintf("+0x%x", pl.fnOff))
+			}
+		}
+		if len(at) == 0 {
+			continue
+		}
+		if n++; n <= few {
+			notes = append(notes, fmt.Sprintf("%s: the function may end by a jump to another, at %s: arg1 is not the result there", pr.Desc, strings.Join(at, ", ")))
+		}
+	}
+	if n > few {
+		return []string{fmt.Sprintf("%d functions may end by a jump to another: arg1 is not the result there", n)}
+	}
+	return notes
 }
 
 // uprobeGroup arranges probes into one program: entries and instructions, or
@@ -816,6 +939,9 @@ func uprobeSets(g *probe.Group) []uprobeSet {
 	for i, pr := range g.Probes {
 		s := pr.Site.(*pidSite)
 		for _, pl := range s.places {
+			if !s.ret && !s.byClass && pl.narrow() != g.Stack32 {
+				continue // the other program's
+			}
 			k := key{pl.file, s.pid, pl.kind == kindAddress}
 			n, ok := index[k]
 			if !ok {
@@ -824,7 +950,9 @@ func uprobeSets(g *probe.Group) []uprobeSet {
 				sets = append(sets, uprobeSet{file: pl.file.f, name: pl.file.name, pid: s.pid, ret: k.ret})
 			}
 			cookie := g.Keys[i]
-			if s.ret || pl.kind == kindEntry {
+			if s.byClass {
+				cookie |= uint64(uint32(pl.rel))<<32 | uint64(pl.cond)<<probe.CondShift
+			} else if s.ret || pl.kind == kindEntry {
 				cookie |= uint64(pl.fnOff)<<32 | uint64(pl.cond)<<probe.CondShift
 			}
 			sets[n].sites = append(sets[n].sites, uprobeSite{off: pl.off, cookie: cookie, probe: pr})

@@ -37,6 +37,7 @@ type exit struct {
 	off   uint64 // in the file
 	fnOff uint32 // from the start of the function
 	cond  probe.Cond
+	rel   int32 // where a branch leads, less where it is; 0: the instruction does not tell
 	kind  exitKind
 	step  insn.Step
 }
@@ -99,7 +100,18 @@ func (u *userFile) head(f symbol.Func) ([]byte, error) {
 	return nil, errors.New("it is not in the file")
 }
 
-var errNot64 = errors.New("only 64-bit x86 code can be searched for it")
+var errNotX86 = errors.New("only x86 code can be searched for it")
+
+// mode is how wide the code of the file is.
+func (u *userFile) mode() insn.Mode {
+	if u.obj.Machine == elf.EM_386 {
+		return insn.Mode32
+	}
+	return insn.Mode64
+}
+
+// isX86 reports whether the instructions of the file can be told.
+func (u *userFile) isX86() bool { return u.obj.Machine == elf.EM_X86_64 || u.obj.Machine == elf.EM_386 }
 
 // entry is where to probe the call of a function: its first instruction, or
 // the second where the first leaves the registers of arguments and the stack
@@ -109,14 +121,14 @@ var errNot64 = errors.New("only 64-bit x86 code can be searched for it")
 // is the instruction behind the check of the stack.
 func (u *userFile) entry(f *function) (exit, error) {
 	e := exit{off: f.Off, kind: kindEntry, step: insn.Stepped}
-	if u.obj.Machine != elf.EM_X86_64 {
+	if !u.isX86() {
 		return e, nil
 	}
 	head, err := u.head(f.Func)
 	if err != nil {
 		return e, err
 	}
-	in, err := insn.EntryOf(head)
+	in, err := u.mode().EntryOf(head)
 	if err != nil {
 		return e, err
 	}
@@ -125,7 +137,7 @@ func (u *userFile) entry(f *function) (exit, error) {
 	second := 0
 	if u.isGo() {
 		if n := behindStackCheck(head); n > 0 {
-			if next, err := insn.Decode(head[n:]); err == nil && next.Uprobe() != insn.Refused {
+			if next, err := u.mode().Decode(head[n:]); err == nil && next.Uprobe() != insn.Refused {
 				e.off += uint64(n)
 				e.fnOff, e.step = uint32(n), next.Uprobe()
 				return e, nil
@@ -139,7 +151,7 @@ func (u *userFile) entry(f *function) (exit, error) {
 		second = int(first.Len)
 	}
 	if second > 0 && second < len(head) && !u.jumpsTo(f.Func, f.Value+uint64(second)) {
-		if next, err := insn.Decode(head[second:]); err == nil && next.Uprobe() != insn.Refused {
+		if next, err := u.mode().Decode(head[second:]); err == nil && next.Uprobe() != insn.Refused {
 			e.off += uint64(second)
 			e.fnOff, e.step = uint32(second), next.Uprobe()
 		}
@@ -185,7 +197,7 @@ func (u *userFile) jumpsTo(f symbol.Func, target uint64) bool {
 		return true
 	}
 	found := false
-	err = insn.Walk(code, f.Value, func(a insn.At) bool {
+	err = u.mode().Walk(code, f.Value, func(a insn.At) bool {
 		if t, ok := a.Target(); ok && t == target {
 			found = true
 		}
@@ -304,15 +316,15 @@ func (u *userFile) findExits(want func(name string) bool) {
 // A jump is one of the latter only if the frame is gone by then, and the code
 // it leads to expects none: a jump to a part split off keeps the frame.
 func (u *userFile) searchExits(f *function) ([]exit, error) {
-	if u.obj.Machine != elf.EM_X86_64 {
-		return nil, errNot64
+	if !u.isX86() {
+		return nil, errNotX86
 	}
 	if f.Size == 0 {
 		return nil, errors.New("its size is not known")
 	}
 	parts := append([]symbol.Func{f.Func}, f.cold...)
 	part := u.obj.Part(f.Name)
-	world := insn.World{Part: func(t uint64) bool {
+	world := insn.World{Mode: u.mode(), Part: func(t uint64) bool {
 		for _, s := range parts {
 			if t-s.Value < s.Size {
 				return true
@@ -384,32 +396,39 @@ func (u *userFile) callsTable(code []byte, j insn.IndirectJump) bool {
 	if j.Kind != insn.JumpTable || j.Seg == notrack {
 		return false
 	}
+	size := 8
+	if u.mode() == insn.Mode32 {
+		size = 4
+	}
 	m, ok := j.Mem()
 	if !ok {
 		// Through a register: the entry was loaded a few instructions before.
 		const near = 12
-		n, last := 0, -near
-		insn.Walk(code[:j.Off], j.Addr-uint64(j.Off), func(a insn.At) bool {
-			if x, ok := a.Mem(); ok && a.Map == insn.Map1 && a.Vex == insn.NoVex && x.Index != insn.NoReg {
-				if a.Op == 0x63 && x.Scale == 4 || a.Op == 0x8b && x.Scale == 8 { // movslq, mov
-					m, last = x, n
-				}
+		n, last, offsets := 0, -near, false
+		u.mode().Walk(code[:j.Off], j.Addr-uint64(j.Off), func(a insn.At) bool {
+			if x, ok := a.LoadsEntry(); ok {
+				m, last = x, n
 			}
+			offsets = size == 4 && a.AddsTo(j.ModRM&7)
 			n++
 			return true
 		})
-		if n-last > near {
+		if n-last > near || offsets {
 			return false
 		}
 	}
-	if m.Scale != 8 || m.RIP {
+	if int(m.Scale) != size || m.RIP {
 		return false
 	}
 	if m.Base != insn.NoReg {
 		return !u.isGo()
 	}
 	var entry [8]byte
-	if u.obj.ReadAt(entry[:], uint64(m.Disp)) != nil {
+	at := uint64(m.Disp)
+	if size == 4 {
+		at = uint64(uint32(at))
+	}
+	if u.obj.ReadAt(entry[:size], at) != nil {
 		return false
 	}
 	begin := j.Addr - uint64(j.Off)
