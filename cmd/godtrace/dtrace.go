@@ -313,6 +313,9 @@ func (d *dtrace) options() error {
 			fmt.Fprintf(d.io.err, "BPF: %s\n", strings.TrimSuffix(line, "\n"))
 		}
 	}
+	if d.flag("verbose") {
+		d.s.Listing = d.io.err
+	}
 	if d.flag("disasm") {
 		d.s.Disasm = func(name, listing string) { fmt.Fprintf(d.io.err, "\nDisassembly of %s:\n%s", name, listing) }
 	}

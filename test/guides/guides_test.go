@@ -178,7 +178,7 @@ func (r *runner) check(t *testing.T, p *program) {
 	if strings.Contains(p.text, "$target") {
 		compile = append(compile, over...)
 	}
-	stdout, stderr, status := r.dtrace(t, p, compile...)
+	_, stderr, status := r.dtrace(t, p, compile...)
 	refused := p.key("refused")
 	if l := p.key("later"); l != "" {
 		refused = `\[D_PDESC_ZERO\].* probe description ` + regexp.QuoteMeta(l) + `\S*:.* does not match any probes`
@@ -199,7 +199,7 @@ func (r *runner) check(t *testing.T, p *program) {
 	if s := p.key("status"); s != "" {
 		want, _ = strconv.Atoi(s)
 	}
-	stdout, stderr, status = r.dtrace(t, p, over...)
+	stdout, stderr, status := r.dtrace(t, p, over...)
 	if status != want {
 		t.Errorf("status %d, want %d", status, want)
 	}
