@@ -45,6 +45,11 @@ func (c *Checker) lookupType(module, kind, name string) types.Type {
 	if t := c.env.LookupType("", kind, name); t != nil {
 		return t
 	}
+	if p := c.programTypes(); p != nil {
+		if t, ok := p.LookupType(space, name); ok {
+			return t
+		}
+	}
 	if t, ok := c.solaris.LookupType(space, name); ok {
 		return t
 	}
@@ -52,6 +57,24 @@ func (c *Checker) lookupType(module, kind, name string) types.Type {
 		return t
 	}
 	return nil
+}
+
+// programTypes are the types of the program that a clause's probes are in.
+func (c *Checker) programTypes() types.Lookuper {
+	if c.clause == nil || len(c.clause.probes) == 0 {
+		return nil
+	}
+	return c.clause.probes[0].Types
+}
+
+// ofProgram reports a struct of a program, whatever pointers lead to it.
+func ofProgram(t types.Type) bool {
+	for e := t; e != nil; e = types.Elem(e) {
+		if s, ok := types.Underlying(e).(*types.Struct); ok {
+			return s.User
+		}
+	}
+	return false
 }
 
 // specialType finds the types of symbolic values.
@@ -190,7 +213,7 @@ func (c *Checker) ilp32() bool { return c.opts.ILP32 && !c.inLib() }
 // the kernel's memory.
 func ofKernel(t types.Type) bool {
 	s, ok := types.Underlying(t).(*types.Struct)
-	return ok && s.Scope != "D" && s.Scope != "C"
+	return ok && s.Scope != "D" && s.Scope != "C" && !s.User
 }
 
 // specWords puts the words of a type into DTrace's order, each attribute once.
@@ -441,6 +464,8 @@ func (c *Checker) declarator(base types.Type, user bool, d *syntax.Declarator, a
 				q.Volatile = q.Volatile || w == "volatile"
 				q.Restrict = q.Restrict || w == "restrict"
 			}
+			// A cast keeps to the address space of what it is made of.
+			user := user || !abstract && ofProgram(t)
 			t = &types.Pointer{Elem: t, User: user, ILP32: c.ilp32() && (user || !ofKernel(base))}
 			if q.Const || q.Volatile || q.Restrict {
 				q.Type = t

@@ -714,9 +714,19 @@ func (c *Checker) deref(pos syntax.Pos, v val) val {
 			return val{pos: pos, x: m, lval: !types.IsArray(m.T), write: write}
 		}
 	}
-	m := c.mem(pos, decay(v.x), 0, e, write)
+	m := c.mem(pos, c.intoProgram(decay(v.x)), 0, e, write)
 	m.within = v.alloca || v.within && types.IsArray(t)
 	return m
+}
+
+// intoProgram marks a pointer to a struct that was declared before it was known to
+// be one of the program's: variables of D are declared outside of clauses.
+func (c *Checker) intoProgram(x Expr) Expr {
+	t := x.Type()
+	if e := types.Elem(t); types.IsPointer(t) && !types.IsUser(t) && e != nil && incomplete(e) && ofProgram(c.withComplete(e)) {
+		return conv(x, &types.Pointer{Elem: e, User: true})
+	}
+	return x
 }
 
 // addsToWritable tells array elements reached through an addition.
@@ -1581,7 +1591,7 @@ func (c *Checker) member(x *syntax.Member) val {
 	}
 	var m val
 	if arrow {
-		m = c.mem(pos, v.x, bits/8, f.Type, v.write)
+		m = c.mem(pos, c.intoProgram(v.x), bits/8, f.Type, v.write)
 		m.within = v.alloca
 	} else {
 		addr, off, user := c.objectAddr(v)

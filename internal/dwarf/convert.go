@@ -205,7 +205,7 @@ func (f *File) build(e *dw.Entry, m *made) (err error) {
 	case dw.TagEnumerationType:
 		return f.enum(e, m, name, size)
 	case dw.TagStructType, dw.TagClassType, dw.TagUnionType, dw.TagInterfaceType:
-		s := &types.Struct{Union: e.Tag == dw.TagUnionType, Tag: name, Scope: f.scope(), Bytes: max(size, 0), Go: f.isGo(e.Offset)}
+		s := &types.Struct{Union: e.Tag == dw.TagUnionType, Tag: name, Scope: f.scope(), Bytes: max(size, 0), Go: f.isGo(e.Offset), User: true}
 		off := e.Offset
 		sig, elsewhere := e.Val(dw.AttrSignature).(uint64) // in a type unit
 		if declared(e) || elsewhere {
@@ -532,33 +532,50 @@ func (f *File) enum(e *dw.Entry, m *made, name string, size int64) error {
 // definition finds the struct that is only declared in one unit where another
 // defines it.
 func (f *File) definition(tag dw.Tag, name string) (Offset, bool) {
-	if name == "" {
-		return 0, false
-	}
-	if f.tags == nil {
-		f.tags = map[string]Offset{}
-		// Beyond that it takes longer than the members of an opaque type are worth.
-		const most = 16 << 20
-		if len(f.sect["info"]) > most {
-			return 0, false
-		}
-		for _, u := range f.units {
-			f.definitions(u)
-		}
-	}
-	off, ok := f.tags[kindName(tag)+name]
-	return off, ok
-}
-
-func kindName(tag dw.Tag) string {
+	space := types.StructTag
 	if tag == dw.TagUnionType {
-		return "union "
+		space = types.UnionTag
 	}
-	return "struct "
+	f.readNames()
+	off, ok := f.names.types[typeName{space, name}]
+	return off, ok && name != ""
 }
 
-// definitions notes the structs that are defined at the top of a unit.
-func (f *File) definitions(u *unit) {
+// names are the types at the top of the units, and the constants of enums.
+type names struct {
+	read   bool
+	types  map[typeName]Offset
+	consts map[string]Offset // enums by constant
+}
+
+type typeName struct {
+	space types.Space
+	name  string
+}
+
+// readNames reads the names of a file's types. Those of a very large file are not
+// read: that takes longer than what they are wanted for is worth.
+func (f *File) readNames() {
+	const most = 16 << 20
+	if f.names.read {
+		return
+	}
+	f.names = names{true, map[typeName]Offset{}, map[string]Offset{}}
+	if len(f.sect["info"]) > most {
+		return
+	}
+	for _, u := range f.units {
+		f.unitNames(u)
+	}
+}
+
+// spaces are the name spaces of the entries that define types.
+var spaces = map[dw.Tag]types.Space{
+	dw.TagStructType: types.StructTag, dw.TagClassType: types.StructTag, dw.TagUnionType: types.UnionTag,
+	dw.TagEnumerationType: types.EnumTag, dw.TagTypedef: types.TypedefName,
+}
+
+func (f *File) unitNames(u *unit) {
 	r := f.data.Reader()
 	r.Seek(u.die)
 	root, err := r.Next()
@@ -570,18 +587,66 @@ func (f *File) definitions(u *unit) {
 		if err != nil || e == nil || e.Tag == 0 || e.Offset >= u.end {
 			return
 		}
-		switch e.Tag {
-		case dw.TagStructType, dw.TagClassType, dw.TagUnionType:
-			if name, ok := e.Val(dw.AttrName).(string); ok && !declared(e) {
-				if key := kindName(e.Tag) + name; f.tags[key] == 0 {
-					f.tags[key] = e.Offset
-				}
+		if space, ok := spaces[e.Tag]; ok && !declared(e) {
+			name, _ := e.Val(dw.AttrName).(string)
+			if key := (typeName{space, name}); name != "" && f.names.types[key] == 0 {
+				f.names.types[key] = e.Offset
+			}
+			if space == types.EnumTag {
+				f.children(e, func(c *dw.Entry) error {
+					if name, ok := c.Val(dw.AttrName).(string); ok && f.names.consts[name] == 0 {
+						f.names.consts[name] = e.Offset
+					}
+					return nil
+				})
 			}
 		}
 		if e.Children && skip(r, e) != nil {
 			return
 		}
 	}
+}
+
+// LookupType implements types.Lookuper: types at the top of a unit, not those
+// within namespaces.
+func (f *File) LookupType(space types.Space, name string) (t types.Type, ok bool) {
+	off, ok := f.lookup(func() Offset { return f.names.types[typeName{space, name}] })
+	if !ok {
+		return nil, false
+	}
+	t, err := f.Type(off)
+	return t, err == nil
+}
+
+// LookupEnumerator implements types.Lookuper.
+func (f *File) LookupEnumerator(name string) (*types.Enum, types.Enumerator, bool) {
+	off, ok := f.lookup(func() Offset { return f.names.consts[name] })
+	if !ok {
+		return nil, types.Enumerator{}, false
+	}
+	t, err := f.Type(off)
+	if err != nil {
+		return nil, types.Enumerator{}, false
+	}
+	e, ok := types.Underlying(t).(*types.Enum)
+	if !ok {
+		return nil, types.Enumerator{}, false
+	}
+	v, ok := e.Const(name)
+	return e, types.Enumerator{Name: name, Value: v}, ok
+}
+
+// lookup reads the names and looks among them.
+func (f *File) lookup(find func() Offset) (off Offset, ok bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var err error
+	defer guard(&err, f.Path)
+	debug.SetPanicOnFault(true)
+	defer runtime.KeepAlive(f.mem)
+	f.readNames()
+	off = find()
+	return off, off != 0
 }
 
 // maxMembers bounds the members of a struct.

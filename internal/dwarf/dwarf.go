@@ -60,7 +60,7 @@ type File struct {
 	align map[Offset]int64
 	vecs  map[*types.Array]bool  // vectors
 	enums map[*types.Struct]bool // what the variants of Rust's enums are in
-	tags  map[string]Offset      // complete structs of the whole file, once asked for
+	names names
 	alt   *File
 	altOK bool
 }

@@ -24,6 +24,8 @@ type Probe struct {
 	ArgsFn func() []Arg
 	// ArgsErr is why there are no typed arguments, once TypedArgs was asked.
 	ArgsErr error
+	// Types, if not nil, are those of the program the probe is in, for casts.
+	Types types.Lookuper
 	// Stability of the provider's parts, for -v.
 	Attr *Attributes
 	// Site is the provider's own data: what it needs to attach.

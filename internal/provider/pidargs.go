@@ -34,7 +34,7 @@ func (s *pidSite) typeArgs(u *userFile, f *function) {
 	}
 	t := &s.typing
 	t.sources, t.done = append(t.sources, debugSource{u, f}), false
-	s.probe.Args = nil
+	s.probe.Args, s.probe.Types = nil, programTypes{u}
 	s.probe.ArgsFn = func() []probe.Arg {
 		if !t.done {
 			t.done = true
@@ -119,6 +119,27 @@ func resultArgs(fn *dwarf.Function, word int64) []probe.Arg {
 		out[1].From = 1
 	}
 	return out
+}
+
+// programTypes are the types of a file, by name.
+type programTypes struct{ u *userFile }
+
+// LookupType implements types.Lookuper.
+func (p programTypes) LookupType(space types.Space, name string) (types.Type, bool) {
+	info, err := p.u.obj.DebugInfo()
+	if err != nil {
+		return nil, false
+	}
+	return info.LookupType(space, name)
+}
+
+// LookupEnumerator implements types.Lookuper.
+func (p programTypes) LookupEnumerator(name string) (*types.Enum, types.Enumerator, bool) {
+	info, err := p.u.obj.DebugInfo()
+	if err != nil {
+		return nil, types.Enumerator{}, false
+	}
+	return info.LookupEnumerator(name)
 }
 
 // isInlined reports whether a function that has no symbol was inlined.

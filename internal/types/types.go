@@ -93,6 +93,8 @@ type Struct struct {
 	// Go marks a struct of a Go program: . and -> mean the same for it, as they
 	// do in Go, and one named string is a string where a value is wanted.
 	Go bool
+	// User marks a struct of a program: what points to one points into a process.
+	User bool
 
 	once sync.Once
 }

@@ -214,3 +214,24 @@ func TestTypedPath(t *testing.T) {
 		t.Errorf("%q, want %q", got, want)
 	}
 }
+
+// D finds the program's types by their tags and the constants of its enums;
+// variables may be declared with them before any probe is known.
+func TestTypedNames(t *testing.T) {
+	testkernel.RequireRoot(t)
+	prog := compile(t, "testdata/args.c", "-g", "-O1")
+	r := trace(t, "-qn", `
+		this struct conn *c;
+		self struct conn *d;
+		pid$target:a.out:visit:entry /args[0]->state == BUSY/
+		{
+			this->c = args[0];
+			self->d = (struct conn *)arg0;
+			printf("D %s %s %d %d\n", stringof(this->c->name), stringof(self->d->next->name), ((struct point *)((uintptr_t)&self->d->p[1]))->y,
+			    ((struct point *)copyin((uintptr_t)&this->c->p[1], sizeof(struct point)))->y);
+		}`, "-c", prog).ok(t)
+	want := "first second -300 -300"
+	if got := said(r.Stdout, "D"); !slices.Equal(got, []string{want, want, want}) {
+		t.Errorf("%q, want three times %q\n%s", got, want, r.Stderr)
+	}
+}
