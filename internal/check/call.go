@@ -180,6 +180,8 @@ func (c *Checker) callExpr(x *syntax.Call) val {
 	case -actCopyoutstr:
 		c.destructive(pos)
 		return value(&OpExpr{E{types.TVoid, pos}, dif.OpCopyoutstr, args})
+	case -actGostr:
+		return value(c.goText(pos, args[0], args[1]))
 	}
 	v := value(&Call{E{p.ret, pos}, dif.Subr(id.id), args})
 	switch sub := dif.Subr(id.id); sub {

@@ -64,15 +64,14 @@ func (c *Checker) goString(v val) val {
 			return &Mem{E: E{types.TUint64, pos}, Addr: addr, Off: off, User: user || types.IsUser(addr.Type())}
 		}
 		str, n = member(off), member(off+8)
-		if !simple(n) {
-			var more func(Expr) Expr
-			outer := wrap
-			n, more = c.bind(n)
-			wrap = func(x Expr) Expr { return outer(more(x)) }
-		}
 	}
+	return val{pos: pos, x: wrap(c.goText(pos, str, n))}
+}
+
+// goText is the text of n bytes at str, of a string of Go: gostr(str, n).
+func (c *Checker) goText(pos syntax.Pos, str, n Expr) Expr {
+	n, wrap := c.bind(n)
 	some := &Binary{E{types.TInt, pos}, syntax.Ne, n, &Const{E{types.TUint64, pos}, 0}}
 	limit := &Binary{E{types.TUint64, pos}, syntax.Add, n, &Conv{E{types.TUint64, pos}, some}} // with the NUL; 0 reads nothing
-	call := &Call{E{types.TString, pos}, dif.SCopyinstr, []Expr{&Conv{E{types.TUintptr, pos}, str}, limit}}
-	return val{pos: pos, x: wrap(call)}
+	return wrap(&Call{E{types.TString, pos}, dif.SCopyinstr, []Expr{&Conv{E{types.TUintptr, pos}, str}, limit}})
 }

@@ -75,6 +75,7 @@ const (
 	actReturn
 	actCopyout
 	actCopyoutstr
+	actGostr
 )
 
 var (
@@ -164,6 +165,7 @@ var idents = []ident{
 	{"getf", idFunc, "struct file *(int)", int(dif.SGetf), v110, stab},
 	{"getmajor", idFunc, "dev_t(dev_t)", int(dif.SGetmajor), v10, evol},
 	{"getminor", idFunc, "dev_t(dev_t)", int(dif.SGetminor), v10, evol},
+	{"gostr", idFunc, "string(uintptr_t, size_t)", -actGostr, v20, evol},
 	{"htonl", idFunc, "uint32_t(uint32_t)", int(dif.SHtonl), v13, evol},
 	{"htonll", idFunc, "uint64_t(uint64_t)", int(dif.SHtonll), v13, evol},
 	{"htons", idFunc, "uint16_t(uint16_t)", int(dif.SHtons), v13, evol},

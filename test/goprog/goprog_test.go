@@ -35,7 +35,7 @@ go$target:main:mapped[...]:entry { printf("got mapped %d\n", args[0].len); }
 go$target:main:mapped[...]:return { printf("got mapped.ret %d %s\n", args[1].len, args[1].ptr[2]); }
 go$target:main:(*list[...]).push:entry { printf("got push %d\n", args[1]); }
 go$target:main:(*list[...]).push:return { printf("got push.ret %d\n", args[1]); }
-go$target:main:assembled:entry { printf("got assembled %d %s %d\n", arg0, copyinstr(arg1, arg2 + 1), (int)arg3); }
+go$target:main:assembled:entry { printf("got assembled %d %s %d\n", arg0, gostr(arg1, arg2), (int)arg3); }
 go$target:main:deferred:entry { printf("got deferred %d\n", args[0]); }
 go$target:main:deferred:return { printf("got deferred.ret %d\n", args[1]); }
 go$target:path/filepath:Match:entry { printf("got match %s %s\n", args[0], args[1]); }
@@ -346,8 +346,8 @@ func TestStripped(t *testing.T) {
 	testkernel.RequireRoot(t)
 	prog := build(t, "local", "-ldflags=-s -w")
 	out := whole(t, "-qn", `
-		go$target:main:words:entry { printf("got %s %d %s %d goid %d\n", copyinstr(arg0, arg1 + 1), arg1, copyinstr(arg2, arg3 + 1), arg5, goid > 0); self->x = 1; }
-		go$target:main:words:return /self->x/ { printf("got %s %d %d\n", copyinstr(arg1, arg2 + 1), arg2, arg3); }
+		go$target:main:words:entry { printf("got %s %d %s %d goid %d\n", gostr(arg0, arg1), arg1, gostr(arg2, arg3), arg5, goid > 0); self->x = 1; }
+		go$target:main:words:return /self->x/ { printf("got %s %d %d\n", gostr(arg1, arg2), arg2, arg3); }
 		go$target:main:(*list[...]).push:entry { printf("got push %d\n", arg1 == 41 || arg2 == 41); }
 		go$target:main:assembled:entry { printf("got assembled %d %d\n", arg0, arg2); }`, "-c", prog+" calls")
 	want := []string{"assembled 5 4", "hello, world 12 label 0 goid 1", "hello, worldlabel 17 12", "push 1"}
