@@ -15,6 +15,23 @@ import (
 	"godtrace/internal/types"
 )
 
+// built are the programs made so far, by what they are made of.
+var built struct {
+	dir   string
+	progs map[string]string
+}
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "dwarf")
+	if err != nil {
+		panic(err)
+	}
+	built.dir, built.progs = dir, map[string]string{}
+	code := m.Run()
+	os.RemoveAll(dir)
+	os.Exit(code)
+}
+
 // build compiles a program; without the compiler the test is skipped.
 func build(t testing.TB, source string, flags ...string) string {
 	t.Helper()
@@ -22,11 +39,16 @@ func build(t testing.TB, source string, flags ...string) string {
 	if _, err := exec.LookPath(cc); err != nil {
 		t.Skipf("SKIP-FEATURE: %s", cc)
 	}
-	out := filepath.Join(t.TempDir(), "prog")
+	key := fmt.Sprint(source, flags)
+	if prog := built.progs[key]; prog != "" {
+		return prog
+	}
+	out := filepath.Join(built.dir, fmt.Sprint("prog", len(built.progs)))
 	args := append([]string{"-g", "-o", out, filepath.Join("testdata", source)}, flags...)
 	if msg, err := exec.Command(cc, args...).CombinedOutput(); err != nil {
 		t.Skipf("SKIP-FEATURE: %s %s: %v\n%s", cc, strings.Join(args, " "), err, msg)
 	}
+	built.progs[key] = out
 	return out
 }
 
