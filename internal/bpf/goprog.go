@@ -136,7 +136,7 @@ func (f *fn) goroutine(in *dif.Ins, abi *probe.GoABI) {
 		c.imm(r2, 8)
 		c.call(f.readUser()) // on failure the buffer is zero
 	}
-	if f.goOf() == nil || abi.Stack || f.inError {
+	if f.goOf() == nil || abi.Stack || abi.Asm || f.inError {
 		// R14 may be anything; the thread's storage has the address as well.
 		f.taskWalk(in, 8, "task_struct.thread.fsbase")
 		c.mov(r3, r0)

@@ -96,8 +96,9 @@ type Group struct {
 // Stack they are 0.
 type GoABI struct {
 	Stack bool  // ABI0: assembly, and all functions before Go 1.17
+	Asm   bool  // assembly: R14 may be anything
 	Goid  int64 // offset of the goroutine's number in struct g; below 0: not known
-	TLS   int64 // where the address of g lies, from FS; R14 holds it too unless Stack; 0: not known
+	TLS   int64 // where the address of g lies, from FS; R14 holds it too unless Stack or Asm; 0: not known
 }
 
 // GoProgram is a process, or the processes that execute a file.

@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"cmp"
 	"debug/buildinfo"
 	"debug/elf"
 	"errors"
@@ -241,12 +242,17 @@ func (r *goRequest) path() ([]*probe.Probe, error) {
 
 // open opens the file name, of which messages speak as known.
 func (p *Go) open(name, known string) (*goFile, error) {
+	// Of what is no Go program the symbols are not read.
+	if f, err := elf.Open(name); err == nil {
+		isGo := f.Section(".gopclntab") != nil || f.Section(".data.rel.ro.gopclntab") != nil
+		f.Close()
+		if !isGo {
+			return nil, procError("D_PROC_LIB", "%s is not a Go program: it has no section .gopclntab", known)
+		}
+	}
 	u, err := p.pid.openPath(name)
 	if err != nil {
 		return nil, err
-	}
-	if !u.isGo() {
-		return nil, procError("D_PROC_LIB", "%s is not a Go program: it has no section .gopclntab", known)
 	}
 	return p.file(u)
 }
@@ -272,7 +278,9 @@ func (p *Go) file(u *userFile) (*goFile, error) {
 		f.tls = 0 // a library: the dynamic linker decides
 	}
 	f.debug = newGoDebug(u)
-	f.goid = f.goidOffset()
+	if f.goid = f.goidOffset(); f.goid < 0 {
+		p.pid.notice("%s: where Go of its version (%s) has the number of a goroutine is not known: there is no goid, and self-> belongs to the thread", u.name, cmp.Or(f.release, "none told"))
+	}
 	asm := map[string]bool{}
 	for _, fn := range t.Funcs {
 		if fn.Asm {
@@ -403,7 +411,7 @@ func (f *goFile) goidOffset() int64 {
 
 // layout is how functions of a program find what they need.
 func (f *goFile) layout(fn *goFunc) probe.GoABI {
-	return probe.GoABI{Stack: fn.stack, Goid: f.goid, TLS: f.tls}
+	return probe.GoABI{Stack: fn.stack, Asm: fn.Asm, Goid: f.goid, TLS: f.tls}
 }
 
 // inFiles makes the probes of the functions that match.
