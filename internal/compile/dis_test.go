@@ -16,6 +16,7 @@ var update = flag.Bool("update", false, "write the golden files")
 // TestDisassemble: the words of the documented example are those of DTrace's
 // encoding; the rest is compared with golden files.
 func TestDisassemble(t *testing.T) {
+	t.Attr("rows", "3.9") // as testkernel.Shows, which is of the kernel half
 	s := compileD(t, `t:m:f:n { trace(execname); }`, Options{})
 	var b bytes.Buffer
 	if err := dif.Disassemble(&b, s.c.Object(), s.fires[2][0]); err != nil {
