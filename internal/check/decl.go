@@ -397,10 +397,11 @@ func (c *Checker) enumType(d *syntax.DeclSpec) types.Type {
 		}
 	}
 	next := int64(0)
+	values := make(map[string]int64, len(e.Values))
 	for _, v := range e.Values {
 		if v.X != nil {
 			if n, ok := v.X.(*syntax.Name); ok && !n.Scoped && n.Class == syntax.Global {
-				if x, found := t.Const(n.Name); found {
+				if x, found := values[n.Name]; found {
 					next = x
 					goto add
 				}
@@ -415,13 +416,14 @@ func (c *Checker) enumType(d *syntax.DeclSpec) types.Type {
 		if next > math.MaxInt32 || next < math.MinInt32 {
 			fail(v.End, "D_DECL_ENOFLOW", "enumerator '%s' value overflows INT_MAX (%d)", v.Name, math.MaxInt32)
 		}
-		if _, dup := t.Const(v.Name); dup {
+		if _, dup := values[v.Name]; dup {
 			fail(v.Pos(), "D_UNKNOWN", "failed to define enumerator '%s': Duplicate member, enumerator, or variable name", v.Name)
 		}
 		if c.globals[v.Name] != nil || c.visible(v.Name) != nil {
 			fail(v.Pos(), "D_DECL_IDRED", "identifier redeclared: %s", v.Name)
 		}
 		t.Values = append(t.Values, types.Enumerator{Name: v.Name, Value: next})
+		values[v.Name] = next
 		c.globals[v.Name] = &symbol{enum: &Const{E{t, v.Pos()}, next}, attr: defAttr, gen: c.genNow(), line: v.Pos().Line, decl: true, lib: c.inLib()}
 		next++
 	}

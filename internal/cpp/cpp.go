@@ -121,6 +121,7 @@ type processor struct {
 	last   token // written last on this line
 	cur    *file
 	tokens int // made so far by expansion
+	args   int // read so far as arguments
 	nest   int
 	count  int // __COUNTER__
 	now    time.Time

@@ -396,6 +396,10 @@ func (p *processor) arguments(in *input, m *macro) (args [][]token, end token) {
 			}
 		}
 		arg = append(arg, t)
+		// Calls within calls read the same tokens again and again.
+		if p.args++; p.args > 2*maxTokens {
+			p.fatal("macro expansion of \"%s\" is too large", m.name)
+		}
 	}
 	if len(m.params) > 0 || len(arg) > 0 {
 		args = append(args, arg)

@@ -1173,7 +1173,9 @@ func (p *parser) declaratorParts(d *Declarator, rule nameRule) {
 		for p.next(); p.isKey("const") || p.isKey("volatile") || p.isKey("restrict"); p.next() {
 			ptr.Quals = append(ptr.Quals, p.text)
 		}
-		ptrs = append(ptrs, ptr)
+		if ptrs = append(ptrs, ptr); len(ptrs) > maxNesting {
+			fail(d.pos, "D_SYNTAX", "declaration has too many parts")
+		}
 	}
 	switch {
 	case p.tok == Ident && rule != abstract:
@@ -1188,6 +1190,9 @@ func (p *parser) declaratorParts(d *Declarator, rule nameRule) {
 	}
 	for {
 		part := DeclPart{Pos: p.pos}
+		if len(d.Parts) > maxNesting {
+			fail(d.pos, "D_SYNTAX", "declaration of %s has too many parts", d.Name)
+		}
 		switch p.tok {
 		case LBrack:
 			p.next()

@@ -51,6 +51,7 @@ func wordSet(s string) map[string]bool {
 }
 
 func newScanner(name, src string) scanner {
+	src = strings.TrimPrefix(src, "\ufeff") // a byte order mark
 	s := scanner{src: src, file: name, main: name, line: 1}
 	if i := strings.IndexByte(src, 0); i >= 0 {
 		s.src, s.nul = src[:i], true

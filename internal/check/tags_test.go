@@ -1,4 +1,4 @@
-package d_test
+package check
 
 import (
 	"go/ast"
@@ -15,15 +15,15 @@ import (
 )
 
 // TestTags: every tag of the compiler's errors is in the one table of them,
-// every tag of the table is raised somewhere, and a program of this folder shows
-// each.
+// every tag of the table is raised somewhere, and a program of test/d
+// shows each.
 func TestTags(t *testing.T) {
 	raised := tagsInCode(t)
 	for _, c := range syntax.Codes {
 		if raised[c.Tag] == "" {
 			t.Errorf("%s is in syntax.Codes, but nothing raises it", c.Tag)
 		}
-		if files, err := filepath.Glob("err." + c.Tag + ".*.d"); err != nil || len(files) == 0 {
+		if files, err := filepath.Glob("../../test/d/err." + c.Tag + ".*.d"); err != nil || len(files) == 0 {
 			t.Errorf("no err.%s.*.d shows what raises %s", c.Tag, c.Tag)
 		}
 	}
@@ -32,12 +32,12 @@ func TestTags(t *testing.T) {
 			t.Errorf("%s: %s is not in syntax.Codes", where, tag)
 		}
 	}
-	files, err := filepath.Glob("err.*")
+	files, err := filepath.Glob("../../test/d/err.*")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, f := range files {
-		if _, ok := syntax.LookupCode(strings.Split(f, ".")[1]); !ok {
+		if _, ok := syntax.LookupCode(strings.Split(filepath.Base(f), ".")[1]); !ok {
 			t.Errorf("%s: no such tag", f)
 		}
 	}
