@@ -248,7 +248,7 @@ end
 }
 
 func TestErrors(t *testing.T) {
-	deep := strings.Repeat("f(", 3000) + strings.Repeat(")", 3000)
+	deep := strings.Repeat("f(", 1000) + strings.Repeat(")", 1000)
 	bomb := "#define a0 x x\n"
 	for i := 1; i < 40; i++ {
 		bomb += fmt.Sprintf("#define a%d a%d a%d\n", i, i-1, i-1)
