@@ -66,8 +66,11 @@ func (fn *Function) Places() []Place {
 		}
 	}
 	for i := range fn.Params {
-		p := &fn.Params[i]
+		p := fn.Params[i]
 		byABI := a.place(p.Type, p.ByRef)
+		if sure && slices.ContainsFunc(p.Entry, func(q Piece) bool { return q.Kind == PieceNone }) {
+			p.Entry = nil // a part that is not used; callers pass it all the same
+		}
 		said := p.Entry != nil && (p.listed || slices.Equal(p.Entry, byABI.Pieces) ||
 			!sure && p.Entry[0].Kind == PieceReg && slices.Contains(IntRegs, p.Entry[0].Reg))
 		switch {

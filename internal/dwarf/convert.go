@@ -171,7 +171,7 @@ func (f *File) build(e *dw.Entry, m *made) (err error) {
 		}
 		f.ptrs--
 	case dw.TagTypedef, dw.TagTemplateAlias:
-		t := &types.Typedef{Name: name, Type: types.TVoid, Scope: f.scope()}
+		t := &types.Typedef{Name: f.qualified(e.Offset, name), Type: types.TVoid, Scope: f.scope()}
 		m.t = t
 		u, class, err := f.wanted(e)
 		if err != nil {
@@ -205,7 +205,7 @@ func (f *File) build(e *dw.Entry, m *made) (err error) {
 	case dw.TagEnumerationType:
 		return f.enum(e, m, name, size)
 	case dw.TagStructType, dw.TagClassType, dw.TagUnionType, dw.TagInterfaceType:
-		s := &types.Struct{Union: e.Tag == dw.TagUnionType, Tag: name, Scope: f.scope(), Bytes: max(size, 0), Go: f.isGo(e.Offset), User: true}
+		s := &types.Struct{Union: e.Tag == dw.TagUnionType, Tag: f.qualified(e.Offset, name), Scope: f.scope(), Bytes: max(size, 0), Go: f.isGo(e.Offset), User: true}
 		off := e.Offset
 		sig, elsewhere := e.Val(dw.AttrSignature).(uint64) // in a type unit
 		if declared(e) || elsewhere {
@@ -221,7 +221,8 @@ func (f *File) build(e *dw.Entry, m *made) (err error) {
 			if ok {
 				if d, err := f.entry(def); err == nil {
 					off, s.Bytes, s.Incomplete = def, max(byteSize(d), 0), false
-					s.Tag, _ = d.Val(dw.AttrName).(string)
+					name, _ = d.Val(dw.AttrName).(string)
+					s.Tag = f.qualified(def, name)
 				}
 			}
 		}
@@ -494,7 +495,7 @@ func (f *File) prototype(e *dw.Entry, m *made) error {
 }
 
 func (f *File) enum(e *dw.Entry, m *made, name string, size int64) error {
-	n := &types.Enum{Tag: name, Scope: f.scope(), Bytes: size, Incomplete: declared(e)}
+	n := &types.Enum{Tag: f.qualified(e.Offset, name), Scope: f.scope(), Bytes: size, Incomplete: declared(e)}
 	under, _, err := f.wanted(e)
 	if err != nil {
 		return err

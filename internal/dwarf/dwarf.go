@@ -82,6 +82,7 @@ type unit struct {
 
 	indexed, deep bool
 	funcs         map[uint64]Offset // by entry address
+	within        map[Offset]string // C++, Rust: the scopes around types, "net::Conn::"
 }
 
 // Lang is the language of a unit, as DW_AT_language has it.
@@ -471,7 +472,7 @@ func (f *File) Function(name string) (fns []Function, err error) {
 			bad = err
 			continue
 		}
-		in, err := f.named(u, name, &fns)
+		in, err := f.functionsNamed(u, name, &fns)
 		if err != nil {
 			bad = err
 		}

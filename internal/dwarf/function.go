@@ -18,6 +18,9 @@ func (f *File) index(u *unit, deep bool) error {
 	if u.funcs == nil {
 		u.funcs = map[uint64]Offset{}
 	}
+	if u.lang.IsCPP() || u.lang.IsRust() {
+		u.within = map[Offset]string{}
+	}
 	return f.walk(u, deep, func(e *dw.Entry) {
 		if low, ok := f.entryPC(e); ok {
 			if _, ok := u.funcs[low]; !ok {
@@ -32,6 +35,7 @@ func (f *File) walk(u *unit, deep bool, do func(*dw.Entry)) error {
 	r := f.data.Reader()
 	r.Seek(u.die)
 	depth := 0
+	var scope []string // by depth: "net::Conn::"
 	for {
 		e, err := r.Next()
 		if err != nil {
@@ -44,7 +48,22 @@ func (f *File) walk(u *unit, deep bool, do func(*dw.Entry)) error {
 			if depth--; depth <= 0 {
 				return nil
 			}
+			scope = scope[:depth]
 			continue
+		}
+		inside := ""
+		if u.within != nil {
+			if depth > 0 {
+				inside = scope[depth-1]
+			}
+			if named(e.Tag) || e.Tag == dw.TagTypedef {
+				if inside != "" {
+					u.within[e.Offset] = inside
+				}
+				if name, _ := e.Val(dw.AttrName).(string); name != "" && e.Children && len(inside) < maxScope {
+					inside += name + "::"
+				}
+			}
 		}
 		sub := e.Tag == dw.TagSubprogram
 		if sub {
@@ -58,7 +77,30 @@ func (f *File) walk(u *unit, deep bool, do func(*dw.Entry)) error {
 			continue
 		}
 		depth++
+		scope = append(scope, inside)
 	}
+}
+
+// maxScope bounds the names of nested scopes.
+const maxScope = 1 << 12
+
+// named reports entries whose names what is inside them bears.
+func named(t dw.Tag) bool {
+	switch t {
+	case dw.TagNamespace, dw.TagStructType, dw.TagClassType, dw.TagUnionType, dw.TagEnumerationType:
+		return true
+	}
+	return false
+}
+
+// qualified is the name of a type with those of the namespaces and classes around it,
+// as C++ and Rust write it.
+func (f *File) qualified(off Offset, name string) string {
+	u := f.unitOf(off)
+	if name == "" || u == nil || f.readUnit(u) != nil || !u.lang.IsCPP() && !u.lang.IsRust() || f.index(u, false) != nil {
+		return name
+	}
+	return u.within[off] + name
 }
 
 // passive reports entries that hold no functions.
@@ -88,9 +130,9 @@ func (f *File) entryPC(e *dw.Entry) (uint64, bool) {
 	return r[0][0], true
 }
 
-// named adds the functions of a unit that have a name, and reports whether
+// functionsNamed adds the functions of a unit that have a name, and reports whether
 // there is one that was inlined only.
-func (f *File) named(u *unit, name string, out *[]Function) (inlined bool, err error) {
+func (f *File) functionsNamed(u *unit, name string, out *[]Function) (inlined bool, err error) {
 	err = f.walk(u, false, func(e *dw.Entry) {
 		if s, ok := e.Val(dw.AttrName).(string); ok && s == name && declared(e) {
 			return

@@ -67,9 +67,9 @@ func (f *File) locate(u *unit, e *dw.Entry, pc uint64, cfa bool, p *Param) {
 		if ok {
 			p.Entry = pieces
 		}
-	case int64:
+	case int64, uint64:
 		p.listed = true
-		expr, found, err := f.listed(u, uint64(v), field.Class == dw.ClassLocList, pc)
+		expr, found, err := f.listed(u, unsigned(v), field.Class == dw.ClassLocList, pc)
 		if err != nil || !found {
 			return
 		}
