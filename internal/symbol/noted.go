@@ -17,7 +17,7 @@ func (s *Processes) NoteExec(pid int) {
 	if len(p.gens) > maxGens {
 		p.gens = p.gens[:maxGens]
 	}
-	p.jit = nil
+	p.jit, p.dumps = nil, nil
 }
 
 // NoteFork says that a process has a new child, which begins with its mappings.

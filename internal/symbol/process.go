@@ -111,6 +111,7 @@ type Process struct {
 	gens  [][]*mapped // newest first
 	read  time.Time
 	jit   *jitMap
+	dumps map[string]*jitDump // by the path of the mapping
 }
 
 // mapped is a mapping with its object, found when first needed.
@@ -316,7 +317,7 @@ func (p *Process) refresh() error {
 		return fmt.Errorf("process %d: %w", p.PID, fs.ErrNotExist)
 	}
 	if start := startTime(stat); start != p.start {
-		p.gens, p.jit, p.start = nil, nil, start
+		p.gens, p.jit, p.dumps, p.start = nil, nil, nil, start
 	}
 	gen := make([]*mapped, len(maps))
 	same := len(p.gens) > 0 && len(p.gens[0]) == len(maps)
@@ -392,9 +393,9 @@ func (p *Process) resolve(m *mapped, addr uint64) Loc {
 		}
 	}
 	if m.Exec() && (m.obj == nil || m.obj.NumSymbols() == 0) {
-		if name, start, ok := p.jitted(addr); ok {
+		if module, name, start, ok := p.jitted(addr); ok {
 			if loc.Module == "" {
-				loc.Module = p.jit.module
+				loc.Module = module
 			}
 			loc.Name, loc.Off = name, addr-start
 		}
@@ -489,79 +490,4 @@ func (p *Process) vdso(m *mapped) *Object {
 	obj.loadSymbols(nil)
 	p.set.objects[id] = obj
 	return obj
-}
-
-// jitMap is a perf-PID.map: what a runtime says of the code it generates,
-// lines of "START SIZE NAME" with both numbers in hex.
-type jitMap struct {
-	module string
-	path   string
-	size   int64
-	syms   []jitSym // sorted
-}
-
-type jitSym struct {
-	start, size uint64
-	name        string
-}
-
-func (p *Process) jitted(addr uint64) (string, uint64, bool) {
-	if p.jit == nil {
-		// The runtime names the file by the PID it knows itself.
-		pid := strconv.Itoa(p.PID)
-		if b, err := os.ReadFile(p.proc("status")); err == nil {
-			if _, s, ok := strings.Cut(string(b), "\nNSpid:"); ok {
-				s, _, _ = strings.Cut(s, "\n")
-				if f := strings.Fields(s); len(f) > 0 {
-					pid = f[len(f)-1]
-				}
-			}
-		}
-		name := "perf-" + pid + ".map"
-		p.jit = &jitMap{module: name, path: p.proc("root/tmp/" + name)}
-	}
-	j := p.jit
-	if st, err := os.Stat(j.path); err == nil && st.Size() != j.size {
-		if b, err := os.ReadFile(j.path); err == nil {
-			j.size, j.syms = int64(len(b)), parseJIT(string(b))
-		}
-	}
-	i := sort.Search(len(j.syms), func(i int) bool { return j.syms[i].start > addr }) - 1
-	if i < 0 || addr-j.syms[i].start >= j.syms[i].size {
-		return "", 0, false
-	}
-	return j.syms[i].name, j.syms[i].start, true
-}
-
-// parseJIT skips lines it cannot read: the runtime may be writing the last.
-// Of several entries at one address the last written counts.
-func parseJIT(s string) []jitSym {
-	var out []jitSym
-	for line := range strings.Lines(s) {
-		f := strings.SplitN(strings.TrimSpace(line), " ", 3)
-		if len(f) < 3 || !strings.HasSuffix(line, "\n") {
-			continue
-		}
-		start, err1 := strconv.ParseUint(strings.TrimPrefix(f[0], "0x"), 16, 64)
-		size, err2 := strconv.ParseUint(strings.TrimPrefix(f[1], "0x"), 16, 64)
-		if err1 == nil && err2 == nil {
-			out = append(out, jitSym{start, size, f[2]})
-		}
-	}
-	slices.SortStableFunc(out, func(a, b jitSym) int {
-		switch {
-		case a.start < b.start:
-			return -1
-		case a.start > b.start:
-			return 1
-		}
-		return 0
-	})
-	last := out[:0]
-	for i, s := range out {
-		if i+1 == len(out) || out[i+1].start != s.start {
-			last = append(last, s)
-		}
-	}
-	return last
 }
