@@ -243,12 +243,8 @@ func (r *goRequest) path() ([]*probe.Probe, error) {
 // open opens the file name, of which messages speak as known.
 func (p *Go) open(name, known string) (*goFile, error) {
 	// Of what is no Go program the symbols are not read.
-	if f, err := elf.Open(name); err == nil {
-		isGo := f.Section(".gopclntab") != nil || f.Section(".data.rel.ro.gopclntab") != nil
-		f.Close()
-		if !isGo {
-			return nil, procError("D_PROC_LIB", "%s is not a Go program: it has no section .gopclntab", known)
-		}
+	if is, err := symbol.IsGoFile(name); err == nil && !is {
+		return nil, procError("D_PROC_LIB", "%s is not a Go program: it has no section .gopclntab", known)
 	}
 	u, err := p.pid.openPath(name)
 	if err != nil {
@@ -271,7 +267,7 @@ func (p *Go) file(u *userFile) (*goFile, error) {
 		f.release = info.GoVersion
 		f.version = parseGoVersion(info.GoVersion)
 	}
-	if v, ok := u.obj.ThreadVar("runtime.tlsg"); ok {
+	if v, ok := u.threadG(t); ok {
 		f.tls = v
 	}
 	if u.obj.Type == elf.ET_DYN && u.obj.Interp == "" && len(u.obj.Needed) > 0 {
@@ -321,6 +317,38 @@ func (p *Go) file(u *userFile) (*goFile, error) {
 // registers: the assembler allows it to the runtime and its kin only.
 func asmRegisters(pkg string) bool {
 	return pkg == "runtime" || pkg == "reflect" || pkg == "syscall" || strings.HasPrefix(pkg, "internal/") || strings.HasPrefix(pkg, "runtime/")
+}
+
+// threadG is where g's address lies, from FS, as a function says that switches
+// from one goroutine to another.
+func (u *userFile) threadG(t *symbol.GoTable) (off int64, ok bool) {
+	const fs = 0x64
+	for _, fn := range t.Funcs {
+		if fn.Name != "runtime.mcall" && fn.Name != "gogo" {
+			continue
+		}
+		code, err := u.code(symbol.Func{Symbol: symbol.Symbol{Value: fn.Value, Size: fn.Size}})
+		if err != nil {
+			continue
+		}
+		moved := map[int8]int64{} // by "mov $n,%reg"
+		insn.Walk(code, fn.Value, func(a insn.At) bool {
+			m, mem := a.Mem()
+			switch {
+			case a.Map == insn.Map1 && a.Op == 0xc7 && !mem && a.Len == 7:
+				moved[int8(a.ModRM&7|a.Rex&insn.RexB<<3)] = a.Imm
+			case mem && a.Seg == fs && m.Base == insn.NoReg && m.Index == insn.NoReg && m.Disp < 0:
+				off, ok = int64(m.Disp), true
+			case mem && a.Seg == fs && m.Disp == 0 && moved[int8(m.Base)] < 0:
+				off, ok = moved[int8(m.Base)], true
+			}
+			return !ok
+		})
+		if ok {
+			return off, true
+		}
+	}
+	return 0, false
 }
 
 // splitGoName takes "net/http.(*Server).Serve" apart. The package is "" for

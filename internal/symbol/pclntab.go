@@ -37,51 +37,89 @@ const (
 	pcln120 = 0xfffffff1
 )
 
-// IsGo reports whether the object is a Go program, by its function table.
-func (o *Object) IsGo() bool { return o.pclnSection() != nil }
+// IsGo reports whether the object is a Go program: by its function table, or
+// what else the Go linker alone makes.
+func (o *Object) IsGo() bool { return isGo(o.file) }
 
-func (o *Object) pclnSection() *elf.Section {
+func isGo(f *elf.File) bool {
+	return pclnSection(f) != nil || f.Section(".go.buildinfo") != nil
+}
+
+// IsGoFile is IsGo for a file, of which no more is read.
+func IsGoFile(name string) (bool, error) {
+	f, err := elf.Open(name)
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	return isGo(f), nil
+}
+
+func pclnSection(f *elf.File) *elf.Section {
 	for _, name := range []string{".gopclntab", ".data.rel.ro.gopclntab"} {
-		if s := o.file.Section(name); s != nil && s.Size > 0 {
+		if s := f.Section(name); s != nil && s.Size > 0 {
 			return s
 		}
 	}
 	return nil
 }
 
+// pcln finds the function table: a section of its own, or, where a linker for C
+// has put that into another, what begins like one.
+func (o *Object) pcln() (addr uint64, b []byte, err error) {
+	if s := pclnSection(o.file); s != nil {
+		b, err := s.Data()
+		return s.Addr, b, err
+	}
+	if !o.IsGo() {
+		return 0, nil, errors.New("not a Go program: it has no section .gopclntab")
+	}
+	for _, name := range []string{".data.rel.ro", ".rodata"} {
+		s := o.file.Section(name)
+		if s == nil || s.Type == elf.SHT_NOBITS {
+			continue
+		}
+		b, err := s.Data()
+		if err != nil {
+			continue
+		}
+		for i := 0; i+72 <= len(b); i += 8 {
+			switch binary.LittleEndian.Uint32(b[i:]) {
+			case pcln116, pcln118, pcln120:
+				if t, err := parsePcln(b[i:], 1); err == nil && len(t.Funcs) > 100 {
+					return s.Addr + uint64(i), b[i:], nil
+				}
+			}
+		}
+	}
+	return 0, nil, errors.New("a Go program whose function table was not found")
+}
+
 // GoTable reads the function table. The error of an object without one says
 // that it is no Go program.
 func (o *Object) GoTable() (*GoTable, error) {
-	s := o.pclnSection()
-	if s == nil {
-		return nil, fmt.Errorf("%s: not a Go program: it has no section .gopclntab", o.Path)
+	addr, b, err := o.pcln()
+	if err == nil && o.Machine != elf.EM_X86_64 {
+		err = fmt.Errorf("a Go program for %s; expected one for x86-64", o.Machine)
 	}
-	if o.Machine != elf.EM_X86_64 {
-		return nil, fmt.Errorf("%s: a Go program for %s; expected one for x86-64", o.Path, o.Machine)
-	}
-	b, err := s.Data()
 	if err != nil {
-		return nil, fmt.Errorf("%s: %s: %w", o.Path, s.Name, err)
+		return nil, fmt.Errorf("%s: %w", o.Path, err)
 	}
-	t, err := parsePcln(b, o.goText(s.Addr))
+	t, err := parsePcln(b, o.goText(addr))
 	if err != nil {
-		return nil, fmt.Errorf("%s: %s: %w", o.Path, s.Name, err)
+		return nil, fmt.Errorf("%s: %w", o.Path, err)
 	}
 	return t, nil
 }
 
 // goText is the address that the table counts from, 0 if only the table can
 // tell: the symbol runtime.text; or what the runtime reads, the member text of
-// its moduledata, whose first member is the table's address; or the section.
+// its moduledata, whose first member is the table's address.
 func (o *Object) goText(pclntab uint64) uint64 {
 	for _, s := range readSymbols(o.file, elf.SHT_SYMTAB) {
 		if s.Name == "runtime.text" {
 			return s.Value
 		}
-	}
-	text := o.file.Section(".text")
-	if text == nil {
-		return 0
 	}
 	const member = 176 // of text in struct moduledata, Go 1.16 and later
 	for _, name := range []string{".go.module", ".noptrdata", ".data", ".data.rel.ro"} {
@@ -97,12 +135,41 @@ func (o *Object) goText(pclntab uint64) uint64 {
 			if binary.LittleEndian.Uint64(b[i:]) != pclntab {
 				continue
 			}
-			if v := binary.LittleEndian.Uint64(b[i+member:]); v-text.Addr < text.Size {
+			if v := binary.LittleEndian.Uint64(b[i+member:]); o.Executable(v) {
 				return v
 			}
 		}
 	}
-	return 0
+	// Of a position-independent program the relocations have the values.
+	s := o.file.Section(".rela.dyn")
+	if s == nil || s.Size > 256<<20 {
+		return 0
+	}
+	b, err := s.Data()
+	if err != nil {
+		return 0
+	}
+	const relative = 8 // R_X86_64_RELATIVE
+	find := func(ok func(at, value uint64) bool) (at, value uint64) {
+		for e := b; len(e) >= 24; e = e[24:] {
+			at, value := binary.LittleEndian.Uint64(e), binary.LittleEndian.Uint64(e[16:])
+			if binary.LittleEndian.Uint64(e[8:]) == relative && ok(at, value) {
+				return at, value
+			}
+		}
+		return 0, 0
+	}
+	module := uint64(0)
+	for {
+		m, _ := find(func(at, value uint64) bool { return value == pclntab && at > module })
+		if m == 0 {
+			return 0
+		}
+		if _, v := find(func(at, _ uint64) bool { return at == m+member }); o.Executable(v) {
+			return v
+		}
+		module = m
+	}
 }
 
 // parsePcln reads a table. text is the address it counts from; 0: the one that
@@ -222,26 +289,4 @@ func (t *GoTable) At(value uint64) (GoFunc, bool) {
 		return GoFunc{}, false
 	}
 	return t.Funcs[i], true
-}
-
-// ThreadVar is where a thread-local variable of an executable lies, in bytes
-// from the address in the thread's FS register.
-func (o *Object) ThreadVar(name string) (int64, bool) {
-	var seg *elf.Prog
-	for _, p := range o.file.Progs {
-		if p.Type == elf.PT_TLS {
-			seg = p
-		}
-	}
-	if seg == nil || seg.Memsz > 1<<30 {
-		return 0, false
-	}
-	align := max(seg.Align, 1)
-	size := (seg.Memsz + align - 1) / align * align
-	for _, s := range readSymbols(o.file, elf.SHT_SYMTAB) {
-		if s.Name == name && s.Type == elf.STT_TLS && s.Section != 0 {
-			return int64(s.Value) - int64(size), true
-		}
-	}
-	return 0, false
 }

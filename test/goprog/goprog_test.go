@@ -306,7 +306,11 @@ func build(t *testing.T, toolchain string, flags ...string) string {
 	if _, err := exec.LookPath("go"); err != nil {
 		t.Skip("SKIP-FEATURE: go")
 	}
-	env := append(os.Environ(), "CGO_ENABLED=0", "GOTOOLCHAIN="+toolchain, "GOPROXY=off", "GOFLAGS=", "GOWORK=off")
+	cgo := "0"
+	if strings.Contains(strings.Join(flags, " "), "external") {
+		cgo = "1"
+	}
+	env := append(os.Environ(), "CGO_ENABLED="+cgo, "GOTOOLCHAIN="+toolchain, "GOPROXY=off", "GOFLAGS=", "GOWORK=off")
 	if toolchain != "local" {
 		cmd := exec.Command("go", "version")
 		cmd.Env, cmd.Dir = env, t.TempDir()
@@ -341,16 +345,32 @@ func build(t *testing.T, toolchain string, flags ...string) string {
 	return prog
 }
 
-// Stripped programs have names and raw registers, and say what they lack.
+// Stripped programs have names and raw registers, and say what they lack; those
+// that a linker for C has put together, too.
 func TestStripped(t *testing.T) {
 	testkernel.RequireRoot(t)
-	prog := build(t, "local", "-ldflags=-s -w")
+	for _, b := range [][]string{
+		{"local", "-ldflags=-s -w"},
+		{"local", "-ldflags=-s -w -linkmode=external"},
+		{"local", "-buildmode=pie", "-ldflags=-s -w -linkmode=external"},
+		{"go1.21.13", "-buildmode=pie", "-ldflags=-s -w -linkmode=external"},
+	} {
+		t.Run(strings.Join(b, " "), func(t *testing.T) {
+			if _, err := exec.LookPath("gcc"); err != nil && strings.Contains(b[len(b)-1], "external") {
+				t.Skip("SKIP-FEATURE: gcc")
+			}
+			checkStripped(t, build(t, b[0], b[1:]...))
+		})
+	}
+}
+
+func checkStripped(t *testing.T, prog string) {
 	out := whole(t, "-qn", `
 		go$target:main:words:entry { printf("got %s %d %s %d goid %d\n", gostr(arg0, arg1), arg1, gostr(arg2, arg3), arg5, goid > 0); self->x = 1; }
 		go$target:main:words:return /self->x/ { printf("got %s %d %d\n", gostr(arg1, arg2), arg2, arg3); }
 		go$target:main:(*list[...]).push:entry { printf("got push %d\n", arg1 == 41 || arg2 == 41); }
-		go$target:main:assembled:entry { printf("got assembled %d %d\n", arg0, arg2); }`, "-c", prog+" calls")
-	want := []string{"assembled 5 4", "hello, world 12 label 0 goid 1", "hello, worldlabel 17 12", "push 1"}
+		go$target:main:assembled:entry { printf("got assembled %d %d goid %d\n", arg0, arg2, goid > 0); }`, "-c", prog+" calls")
+	want := []string{"assembled 5 4 goid 1", "hello, world 12 label 0 goid 1", "hello, worldlabel 17 12", "push 1"}
 	if got := lines(out, "got"); !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
