@@ -2,11 +2,14 @@ package godtrace
 
 import (
 	"errors"
+	"fmt"
 	"os"
+	"regexp"
 	"strings"
 	"syscall"
 
 	"godtrace/internal/bpf"
+	"godtrace/internal/syntax"
 )
 
 // Hint is what the user can do about an error of this package, or "".
@@ -23,6 +26,46 @@ func Hint(err error) string {
 	}
 	if _, ok := errors.AsType[*bpf.PrivilegeError](err); ok || errors.Is(err, syscall.EPERM) {
 		return privilegeHint()
+	}
+	return ""
+}
+
+// toCome are DTrace's providers that godtrace has not got yet, and what serves
+// meanwhile.
+var toCome = map[string]string{
+	"proc":      "sdt:sched::sched_process_exec, sched_process_fork and sched_process_exit, syscall::execve:",
+	"sched":     "sdt:sched::sched_switch and sched_wakeup",
+	"io":        "sdt:block::block_rq_issue and block_rq_complete",
+	"ip":        "sdt:net::net_dev_xmit and netif_receive_skb",
+	"tcp":       "sdt:sock::inet_sock_set_state, sdt:tcp::",
+	"udp":       "syscall::sendto: and syscall::recvfrom:",
+	"lockstat":  "sdt:lock::contention_begin and contention_end",
+	"plockstat": "pid$target:libc.so.6:pthread_mutex_*:",
+	"vminfo":    "sdt:exceptions::page_fault_user, sdt:vmscan::",
+	"sysinfo":   "syscall:::",
+	"mib":       "sdt:tcp::",
+}
+
+var noMatch = regexp.MustCompile(`^probe description (\w+?)\d*:.* does not match any probes$`)
+
+// providerHint is what to say of a description whose provider nobody has.
+func (s *Session) providerHint(e *syntax.Error) string {
+	m := noMatch.FindStringSubmatch(e.Msg)
+	if e.Tag != "D_PDESC_ZERO" || m == nil {
+		return ""
+	}
+	var names []string
+	for _, p := range s.env.providers {
+		if p.Name() == m[1] {
+			return ""
+		}
+		names = append(names, p.Name())
+	}
+	if instead, ok := toCome[m[1]]; ok {
+		return fmt.Sprintf("the provider %s is still to come; near to it: %s", m[1], instead)
+	}
+	if n := syntax.Nearest(m[1], names); n != "" {
+		return fmt.Sprintf("did you mean %s?", n)
 	}
 	return ""
 }
