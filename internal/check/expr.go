@@ -1456,6 +1456,9 @@ func (c *Checker) cast(x *syntax.Cast) val {
 
 func (c *Checker) stringof(x *syntax.Stringof) val {
 	v := c.read(x.X)
+	if v.x != nil && isGoBytes(v.x.Type()) {
+		v = c.goString(v)
+	}
 	if v.x == nil || !types.IsScalar(v.typ()) && !types.IsPointerLike(v.typ()) && !types.IsStrCompat(v.typ()) {
 		fail(c.pos(x), "D_STRINGOF_TYPE", "cannot apply stringof to a value of type %s", v.typeName())
 	}

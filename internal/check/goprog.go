@@ -26,6 +26,13 @@ func isGoString(t types.Type) bool {
 	return ok && len(s.Members()) == 2
 }
 
+// isGoBytes reports a slice of bytes, of which stringof() makes a string as Go's
+// string() does.
+func isGoBytes(t types.Type) bool {
+	s, ok := goPair(t, "array")
+	return ok && types.ElemSize(s.Members()[0].Type) == 1
+}
+
 // isGo reports a struct of a Go program.
 func isGo(t types.Type) bool {
 	s, ok := types.Underlying(t).(*types.Struct)
@@ -46,13 +53,13 @@ func goMember(t types.Type, name string) string {
 	return name
 }
 
-// goString is the value of a Go string: copyinstr() of its bytes, of which
-// there may be none.
+// goString is the value of a Go string, or the text of a slice of bytes:
+// copyinstr() of its bytes, of which there may be none.
 func (c *Checker) goString(v val) val {
 	pos := v.pos
 	wrap := func(x Expr) Expr { return x }
 	var str, n Expr
-	if b, ok := v.x.(*Builtin); ok && len(b.Parts) == 2 {
+	if b, ok := v.x.(*Builtin); ok && len(b.Parts) >= 2 {
 		reg := func(i int) Expr {
 			return &Builtin{E: E{types.TUint64, pos}, ID: dif.BUregs, Index: &Const{E{types.TInt, pos}, int64(b.Parts[i].Reg)}, Name: b.Name}
 		}

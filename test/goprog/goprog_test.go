@@ -21,7 +21,7 @@ import (
 const shapes = `
 go$target:main:words:entry { printf("got words %s|%s|%s|%d\n", args[0], stringof(args[1]), args[2], args[0].len); }
 go$target:main:words:return { printf("got words.ret %s|%d\n", args[1], args[2]); }
-go$target:main:slices:entry { printf("got slices %d %d %s %d %d\n", args[0]->len, args[1].len, args[1].ptr[1], args[1]->cap, args[2]); }
+go$target:main:slices:entry { printf("got slices %s %d %d %s %d %d\n", stringof(args[0]), args[0]->len, args[1].len, args[1].ptr[1], args[1]->cap, args[2]); }
 go$target:main:slices:return { printf("got slices.ret %d %s\n", args[1].len, args[1]->ptr[2]); }
 go$target:main:onStack:entry { printf("got onStack %d %s %d %d\n", args[0].A[2], args[0].B, args[1], args[3]); }
 go$target:main:onStack:return { printf("got onStack.ret %d %s %d\n", args[1].A[0], args[1].B, args[2]); }

@@ -88,7 +88,7 @@ func calls() {
 	s, n := words("hello, world", "label", "")
 	fmt.Printf("want words hello, world|label||12\nwant words.ret %s|%d\n", s, n)
 	l := slices([]byte("abcdef"), []string{"one", "two"}, 3)
-	fmt.Printf("want slices 6 2 two %d %d\nwant slices.ret %d %s\n", cap([]string{"one", "two"}), 3, len(l), l[2])
+	fmt.Printf("want slices abcdef 6 2 two %d %d\nwant slices.ret %d %s\n", cap([]string{"one", "two"}), 3, len(l), l[2])
 	b, ok := onStack(big{[3]int{1, 2, 3}, "big"}, -7, 1.5, 65535)
 	fmt.Printf("want onStack 3 big -7 65535\nwant onStack.ret %d %s %v\n", b.A[0], b.B, map[bool]int{true: 1}[ok])
 	m := many("a", "bb", "ccc", "dddd", "eeeee", "ffffff", "ggggggg", "hhhhhhhh", -9)
