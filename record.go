@@ -116,18 +116,21 @@ func record(c *consume.Consumer, v *consume.View) *Record {
 
 // goValue is a value as Action describes it.
 func goValue(v format.Value, o *format.Options) any {
-	symbol := func(addr uint64) Symbol {
+	symbol := func(addr uint64, frame int) Symbol {
 		kernel := v.Kind == format.Stack || v.Kind == format.Sym || v.Kind == format.Mod
 		s := Symbol{Addr: addr}
+		if !kernel {
+			s.PID = int(v.PID)
+		}
 		var p format.Place
 		switch {
-		case kernel && o.Resolver != nil:
+		case frame >= 0:
+			p = o.Frame(v, frame)
+		case o.Resolver == nil:
+		case kernel:
 			p = o.Resolver.KernelSym(addr)
-		case !kernel:
-			s.PID = int(v.PID)
-			if o.Resolver != nil {
-				p = o.Resolver.UserSym(v.PID, addr)
-			}
+		default:
+			p = o.Resolver.UserSym(v.PID, addr)
 		}
 		s.Module, s.Name, s.Offset = p.Module, p.Name, p.Offset
 		return s
@@ -145,7 +148,7 @@ func goValue(v format.Value, o *format.Options) any {
 		return append([]byte(nil), v.Bytes...)
 	case format.Stack, format.UStack:
 		out := []Symbol{}
-		for _, pc := range v.PCs {
+		for i, pc := range v.PCs {
 			if pc == 0 {
 				break
 			}
@@ -153,11 +156,11 @@ func goValue(v format.Value, o *format.Options) any {
 				out = append(out, Symbol{PID: int(v.PID), Name: format.CutMark})
 				break
 			}
-			out = append(out, symbol(pc))
+			out = append(out, symbol(pc, i))
 		}
 		return out
 	}
-	return symbol(v.Int)
+	return symbol(v.Int, -1)
 }
 
 // An Aggregation is an aggregation's content at one moment.

@@ -255,7 +255,11 @@ func (u *unwinding) ranges(code []symbol.Code) []bpf.UnwindRange {
 		}
 		end = min(end, start+math.MaxUint32)
 		if c.Obj == nil {
-			out = append(out, bpf.NoTable(start, uint32(end-start), u.likely))
+			likely := u.likely
+			if c.Mapping.Path == "[uprobes]" {
+				likely = bpf.FPUnknown // instructions of anybody's, out of their place
+			}
+			out = append(out, bpf.NoTable(start, uint32(end-start), likely))
 			continue
 		}
 		pieces := u.pieces(c.Obj)

@@ -915,12 +915,13 @@ func (f *fn) stack(in *dif.Ins, ptr func(r reg, off int)) {
 		f.walk(in, n)
 		c.jmpImm(jEQ, r0, 0, guess)
 		ptr(r1, off)
-		c.imm(r2, int64(min(n&^7, 8*maxUnwind)))
+		size := f.p.unwindSize(n)
+		c.imm(r2, int64(size))
 		f.strBuf(r3)
 		c.call(fnProbeReadKernel)
-		if rest := n - 8*maxUnwind; rest > 0 {
-			ptr(r1, off+8*maxUnwind)
-			f.zeroes(r1, rest&^7)
+		if rest := n&^7 - size; rest > 0 {
+			ptr(r1, off+size)
+			f.zeroes(r1, rest)
 		}
 		c.jmp(done)
 		c.place(guess)
@@ -943,8 +944,12 @@ func (f *fn) stack(in *dif.Ins, ptr func(r reg, off int)) {
 	}
 }
 
-// maxUnwind is how many frames a walk by unwind tables takes down.
+// maxUnwind is the most frames that a walk by unwind tables takes down, if
+// maxframes is not less.
 const maxUnwind = 512
+
+// unwindSize is how many of n bytes for frames a walk by tables fills.
+func (p *plan) unwindSize(n int) int { return min(n&^7, 8*p.maxFrames(), 8*maxUnwind) }
 
 // zeroes clears at most zeroSize bytes at r1; r2 and r3 are lost.
 func (f *fn) zeroes(to reg, n int) {
@@ -960,7 +965,7 @@ func (f *fn) zeroes(to reg, n int) {
 // tables, in r0.
 func (f *fn) walk(in *dif.Ins, n int) {
 	c, p := f.c, f.p
-	n = min(n&^7, 8*maxUnwind)
+	n = p.unwindSize(n)
 	f.strBuf(r1)
 	f.zeroes(r1, n)
 	f.taskWalk(in, 8, "task_struct.mm", "mm_struct.start_stack")

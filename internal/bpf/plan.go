@@ -548,7 +548,7 @@ func (p *plan) byTables(in *dif.Ins) bool {
 // needTables has room for a walk of n bytes of frames.
 func (p *plan) needTables(n int) {
 	p.zeroSize = max(p.zeroSize, n)
-	n = min(n&^7, 8*maxUnwind)
+	n = p.unwindSize(n)
 	p.needUnwind = true
 	p.bufSize = max(p.bufSize, n)
 	p.workSize = max(p.workSize, lib.UStack.Work(p.strSize()))

@@ -213,21 +213,21 @@ func (s *structured) frames(v format.Value) list {
 	none := 0
 	opts.StackIndent = &none
 	out := list{}
+	lines := strings.Split(strings.Trim(string(format.AppendStack(nil, v, &opts)), "\n"), "\n")
 	for i, pc := range v.PCs {
 		if pc == 0 {
 			break
 		}
-		one := v
-		one.PCs = v.PCs[i : i+1]
-		if i < len(v.Notes) {
-			one.Notes = v.Notes[i : i+1]
+		text := strings.TrimSpace(lines[0])
+		if lines = lines[1:]; i < len(v.Notes) && strings.HasPrefix(v.Notes[i], "@") {
+			text += "\n" + lines[0]
+			lines = lines[1:]
 		}
-		text := strings.TrimSpace(string(format.AppendStack(nil, one, &opts)))
-		if v.Kind == format.UStack && pc == format.StackCut {
-			out = append(out, object{{"symbol", text}})
-			break
+		o := object{{"symbol", text}}
+		if v.Kind == format.Stack || pc != format.StackCut {
+			o = append(o, placeMembers(opts.Frame(v, i), "module")...)
 		}
-		out = append(out, append(object{{"symbol", text}}, placeMembers(s.place(v, pc), "module")...))
+		out = append(out, o)
 	}
 	return out
 }

@@ -3,6 +3,7 @@ package format
 import (
 	"encoding/binary"
 	"strconv"
+	"strings"
 
 	"godtrace/internal/agg"
 )
@@ -71,7 +72,7 @@ func appendStack(b []byte, v Value, indent int, s spec, o *Options) []byte {
 			note = v.Notes[i]
 		}
 		b = repeat(b, ' ', indent)
-		b = s.string(b, frame(v, pc, note, o))
+		b = s.string(b, frame(v, i, note, o))
 		b = append(b, '\n')
 		if note != "" && note[0] == '@' {
 			// An annotation goes below its frame.
@@ -92,9 +93,10 @@ func (o *Options) unresolved(pid int32, addr uint64) []byte {
 	return strconv.AppendUint(append([]byte(p.Module), ":0x"...), p.Offset, 16)
 }
 
-// frame names one frame. A name supplied by the program stands in for a
-// function that is otherwise unknown.
-func frame(v Value, pc uint64, note string, o *Options) []byte {
+// frame prints frame i. A name supplied by the program stands in for a function
+// that is otherwise unknown.
+func frame(v Value, i int, note string, o *Options) []byte {
+	pc := v.PCs[i]
 	if v.Kind == Stack {
 		return o.kernelPlace(pc).append(nil, pc)
 	}
@@ -104,11 +106,37 @@ func frame(v Value, pc uint64, note string, o *Options) []byte {
 	if o.NoResolve {
 		return o.unresolved(v.PID, pc)
 	}
-	p := o.userPlace(v.PID, pc)
+	p := o.Frame(v, i)
 	if p.Name == "" && note != "" && note[0] != '@' {
 		return []byte(note)
 	}
 	return p.append(nil, pc)
+}
+
+// Frame names frame i of a stack. Where a call is its function's last
+// instruction, as of functions that do not return, the address behind it is in
+// the next function or in none: it is named by the call then.
+func (o *Options) Frame(v Value, i int) Place {
+	o = o.orDefault()
+	pc := v.PCs[i]
+	if v.Kind == Stack {
+		return o.kernelPlace(pc)
+	}
+	p := o.userPlace(v.PID, pc)
+	if i == 0 || p.Name != "" && p.Offset != 0 || interrupted(o.userPlace(v.PID, v.PCs[i-1]).Name) {
+		return p
+	}
+	if call := o.userPlace(v.PID, pc-1); call.Name != "" {
+		call.Offset++
+		return call
+	}
+	return p
+}
+
+// interrupted reports whether a function is the way back from a signal handler,
+// behind which comes no return address.
+func interrupted(name string) bool {
+	return name == "__restore_rt" || name == "__kernel_rt_sigreturn" || strings.HasPrefix(name, "runtime.sigreturn")
 }
 
 // widths of integers printed without a format, by size; trace() of unsigned

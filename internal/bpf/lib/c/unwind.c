@@ -228,14 +228,14 @@ PART(by_fp)
 		struct range *r = range_at(V(RANGE));
 		kept = r->count ? FP_KEPT : r->first;
 	}
-	if (kept == FP_NO) {
-		V(STATE) = AT_CUT;
-		return 0;
-	}
 	if (V(EXACT)) {
 		at_edge(e);
 		if (V(OK))
 			return 0;
+	}
+	if (kept == FP_NO) {
+		V(STATE) = AT_CUT;
+		return 0;
 	}
 	along_bp(e);
 	if (V(STATE) == GOING && kept == FP_LIKELY) {
