@@ -364,8 +364,8 @@ func splitGoName(name string) (pkg, fn string) {
 		return "", name
 	}
 	pkg, fn = name[:slash+dot], shortGoTypes(name[slash+dot+1:])
-	if fn == "" || strings.Contains(pkg, ":") || pkg == "type" || pkg == "go" {
-		return "", name // type:.eq.T, go:buildid, type..hash.T
+	if fn == "" || strings.ContainsAny(pkg, ":{ ") || pkg == "type" || pkg == "go" {
+		return "", name // type:.eq.T, go:buildid, type..hash.T, struct { x/y.T }.f
 	}
 	return unescapeGoPath(pkg), fn
 }

@@ -24,6 +24,8 @@ func TestSplitGoName(t *testing.T) {
 		{"a/b.(*List[go.shape.string]).Push.func2", "a/b", "(*List[...]).Push.func2"},
 		{"type:.eq.[2]string", "", "type:.eq.[2]string"},
 		{"type..hash.main.T", "", "type..hash.main.T"},
+		{"struct { sync.Mutex; x/y.T }.Lock", "", "struct { sync.Mutex; x/y.T }.Lock"},
+		{"main.f-range1", "main", "f-range1"},
 		{"_rt0_amd64_linux", "", "_rt0_amd64_linux"},
 		{"cmpbody", "", "cmpbody"},
 		{"", "", ""},
