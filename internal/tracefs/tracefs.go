@@ -158,6 +158,7 @@ var errFormat = errors.New("unexpected form of an event format")
 //	print fmt: "…", …
 func ParseFormat(text string) (*Format, error) {
 	f := new(Format)
+lines:
 	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(line)
 		key, rest, ok := strings.Cut(line, ":")
@@ -176,7 +177,7 @@ func ParseFormat(text string) (*Format, error) {
 			f.ID = n
 		case "print fmt":
 			f.Print = rest
-			return f, nil // the rest of the text may be anything
+			break lines // the rest of the text may be anything
 		case "field":
 			fd, err := parseField(rest)
 			if err != nil {

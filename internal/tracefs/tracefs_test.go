@@ -55,7 +55,7 @@ func TestParseFormatRefuses(t *testing.T) {
 	for _, text := range []string{
 		"", "name: x\nID: y\n", "name: x\nfield:int;\toffset:0;\n",
 		"name: x\nfield:int a;\toffset:-1;\n", "name: x\nfield:int a];\toffset:0;\n",
-		"name: x\nfield: a;\toffset:0;\n",
+		"name: x\nfield: a;\toffset:0;\n", "print fmt: \"\"\n",
 	} {
 		if f, err := ParseFormat(text); err == nil {
 			t.Errorf("%q: got %+v, want an error", text, f)

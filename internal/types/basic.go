@@ -44,7 +44,7 @@ var (
 	TString   = &Basic{Kind: DString, Name: "string"}
 	TDynamic  = basic(Dynamic, "<DYN>", 0, false)
 	TStack    = basic(Stack, "dt_stack_t", 0, false)
-	TUStack   = basic(UStack, "ustack", 0, false)
+	TUStack   = basic(UStack, "stack", 0, false)
 	TSymAddr  = basic(SymAddr, "_symaddr", 8, false)
 	TUSymAddr = basic(USymAddr, "_usymaddr", 16, false)
 	TAggr     = basic(AggrType, "<AGG>", 0, false)
