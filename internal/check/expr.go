@@ -131,6 +131,9 @@ func (c *Checker) rvalue(v val) val {
 	if v.x != nil && isGoString(v.x.Type()) {
 		return c.goString(v)
 	}
+	if why := hole(v.x); why != "" {
+		fail(v.pos, "D_ARGS_TYPE", "the argument, or a member of it, has no value: %s", why)
+	}
 	return v
 }
 

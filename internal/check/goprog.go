@@ -26,6 +26,34 @@ func isGoString(t types.Type) bool {
 	return ok && len(s.Members()) == 2
 }
 
+// hole reports whether a value is, or holds, a part of an argument that cannot be
+// had, and why.
+func hole(x Expr) string {
+	switch x.(type) {
+	case *Builtin, *Mem:
+	default:
+		return ""
+	}
+	at, size := int64(0), x.Type().Size()
+	for {
+		switch y := x.(type) {
+		case *Builtin:
+			for _, p := range y.Parts {
+				if p.Reg < 0 && int64(p.Off) < at+size && at < int64(p.Off+p.Size) {
+					return y.Hole
+				}
+			}
+			return ""
+		case *Mem:
+			at, x = at+y.Off, y.Addr
+		case *AddrOf:
+			x = y.X
+		default:
+			return ""
+		}
+	}
+}
+
 // isGoBytes reports a slice of bytes, of which stringof() makes a string as Go's
 // string() does.
 func isGoBytes(t types.Type) bool {

@@ -157,6 +157,7 @@ type (
 		Index Expr
 		Loc   *probe.Loc
 		Parts []probe.Part
+		Hole  string // as in probe.Arg
 		Name  string
 	}
 	// VarRef is a variable or, with Keys, an element of an associative array. An lvalue.

@@ -536,7 +536,7 @@ func (c *Checker) argsElement(pos syntax.Pos, id *ident, src []syntax.Expr) val 
 	if a.Err != nil {
 		fail(pos, "D_ARGS_TYPE", "%s[%d] of %s has no value: %v", id.name, k.Value, ctx.pdesc, a.Err)
 	}
-	b := &Builtin{E: E{types.Unqualify(nt), pos}, ID: dif.BArg, N: a.From, Parts: a.Parts, Name: "args"}
+	b := &Builtin{E: E{types.Unqualify(nt), pos}, ID: dif.BArg, N: a.From, Parts: a.Parts, Hole: a.Hole, Name: "args"}
 	if a.Loc != nil {
 		b.ID, b.N, b.Loc = dif.BArgs, int(k.Value), a.Loc
 	}

@@ -315,6 +315,9 @@ func (f *fn) object(e *check.Builtin) val {
 	t := f.temp(size, e.Name)
 	f.emit(dif.Ins{Op: dif.TZero, Temp: t, Size: int32(size)})
 	for _, p := range e.Parts {
+		if p.Reg < 0 {
+			continue // nothing asks for it
+		}
 		r := ureg(p.Reg)
 		// Stores are of 8, 4, 2 and 1 bytes.
 		for off, n := p.Off, p.Size; n > 0; {

@@ -57,6 +57,8 @@ type Arg struct {
 	Loc *Loc
 	// Parts are the registers that hold a by-reference value between them.
 	Parts []Part
+	// Hole says why parts with Reg below 0 cannot be had, while others can.
+	Hole string
 	// Err says why the value cannot be had, although its type is known.
 	Err error
 }

@@ -336,10 +336,9 @@ func (v *goValue) told(pieces []dwarf.Piece) bool {
 	return len(pieces) > 0 && v.agrees(pieces) && (v.onStk || len(pieces) == len(v.leaves))
 }
 
-var (
-	errGoPlace = errors.New("the debugging information does not tell where it lies")
-	errGoFloat = errors.New("it is, or holds, a floating-point number in a vector register, which probes do not see")
-)
+var errGoPlace = errors.New("the debugging information does not tell where it lies")
+
+const goFloat = "it is, or holds, a floating-point number in a vector register, which probes do not see"
 
 // arg is the value as an argument.
 func (v *goValue) arg(name string) probe.Arg {
@@ -355,9 +354,13 @@ func (v *goValue) arg(name string) probe.Arg {
 	a.Parts = []probe.Part{}
 	for _, l := range v.leaves {
 		switch {
-		case l.float:
-			a.Parts, a.Err = nil, errGoFloat
+		case l.float && !types.IsByRef(v.typ):
+			a.Parts, a.Err = nil, errors.New(goFloat)
 			return a
+		case l.float:
+			a.Hole = goFloat
+			a.Parts = append(a.Parts, probe.Part{Reg: -1, Off: int(l.off), Size: int(l.typ.Size())})
+			continue
 		case scalar:
 			a.Parts = nil
 			a.Loc = &probe.Loc{Kind: probe.LocReg, Off: goInts[l.reg], Size: int(l.typ.Size()), Signed: types.IsSigned(l.typ)}

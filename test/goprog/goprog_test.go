@@ -25,6 +25,8 @@ go$target:main:slices:entry { printf("got slices %s %d %d %s %d %d\n", stringof(
 go$target:main:slices:return { printf("got slices.ret %d %s\n", args[1].len, args[1]->ptr[2]); }
 go$target:main:onStack:entry { printf("got onStack %d %s %d %d\n", args[0].A[2], args[0].B, args[1], args[3]); }
 go$target:main:onStack:return { printf("got onStack.ret %d %s %d\n", args[1].A[0], args[1].B, args[2]); }
+go$target:main:floats:entry { printf("got floats %s %d %d\n", args[0].Name, args[0]->N, args[2]); }
+go$target:main:floats:return { printf("got floats.ret %d\n", args[1]); }
 go$target:main:many:entry { printf("got many %s %s %s %s %s %d\n", args[0], args[3], args[4], args[5], args[7], args[8]); }
 go$target:main:many:return { printf("got many.ret %s\n", args[1]); }
 go$target:main:structs:entry { printf("got structs %d %d %s %d %d %s %d\n", args[0].X, args[0].Y, args[0].Name, args[1]->X, args[1].Y, args[1]->Name, args[2].tab != 0); }
@@ -282,6 +284,9 @@ func TestErrors(t *testing.T) {
 		{prog, `go$target:filepath:Match:entry`, `did you mean path/filepath\?`},
 		{prog, `go$target:main:words:1c`, `'1c' is an invalid probe name; expected entry or return \(for instructions: pid\d+:a.out:PACKAGE.FUNCTION:OFFSET\)`},
 		{prog, `go$target:main:onStack:entry { trace(args[2]); }`, `args\[2\] of .* has no value: .* vector register`},
+		{prog, `go$target:main:floats:entry { print(args[0]); }`, `has no value: .* vector register`},
+		{prog, `go$target:main:floats:entry { print(args[0].X); }`, `has no value: .* vector register`},
+		{prog, `go$target:main:floats:entry { trace(args[1]); }`, `args\[1\] of .* has no value: .* vector register`},
 		{prog, `go$target:main:assembled:entry { trace(args[0]); }`, `has no typed arguments: it is written in assembly`},
 		{prog, `go$target:main:goid:entry { trace(args[7]); }`, `index 7 is out of range`},
 		{ls, `go$target:main:words:entry`, `process \d+ \(.*\) is not a Go program: it has no section \.gopclntab`},

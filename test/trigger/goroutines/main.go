@@ -33,6 +33,12 @@ type big struct {
 	B string
 }
 
+type vector struct {
+	X, Y float64
+	Name string
+	N    int
+}
+
 type label string
 
 type list[T any] struct{ items []T }
@@ -48,6 +54,9 @@ func onStack(b big, x int, f float64, u uint16) (big, bool) {
 	b.A[0] += x + int(f) + int(u)
 	return b, x > 0
 }
+
+//go:noinline
+func floats(v vector, f float32, n int) int { return int(v.X*v.Y) + len(v.Name) + int(f) + n }
 
 // many takes more than there are registers for.
 //
@@ -85,6 +94,7 @@ func deferred(n int) (r int) {
 }
 
 func calls() {
+	fmt.Printf("want floats vec -8 12\nwant floats.ret %d\n", floats(vector{1.5, 2, "vec", -8}, 3, 12))
 	s, n := words("hello, world", "label", "")
 	fmt.Printf("want words hello, world|label||12\nwant words.ret %s|%d\n", s, n)
 	l := slices([]byte("abcdef"), []string{"one", "two"}, 3)
