@@ -39,6 +39,8 @@ const (
 	BNmissed
 	BZonename // string
 	BGoid     // number of the goroutine
+
+	NumBuiltins
 )
 
 // Subr numbers the subroutines. Contract. Arguments and results as the manual
@@ -95,8 +97,8 @@ const (
 	SRWWriteHeld
 	SRand
 	SSpeculation // () → id
-	SMsgsize
-	SMsgdsize
+
+	NumSubrs
 )
 
 // ActOp numbers the actions with an effect at the time of the firing. Contract.

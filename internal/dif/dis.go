@@ -64,7 +64,7 @@ const difUser = 0x500
 var difSubrs = map[Subr]int{
 	SRand: 0, SMutexOwned: 1, SMutexOwner: 2, SMutexTypeAdaptive: 3, SMutexTypeSpin: 4, SRWReadHeld: 5,
 	SRWWriteHeld: 6, SRWIsWriter: 7, SCopyin: 8, SCopyinstr: 9, SSpeculation: 10, SProgenyof: 11, SStrlen: 12,
-	SAlloca: 15, SBcopy: 16, SCopyinto: 17, SMsgdsize: 18, SMsgsize: 19, SGetmajor: 20, SGetminor: 21,
+	SAlloca: 15, SBcopy: 16, SCopyinto: 17, SGetmajor: 20, SGetminor: 21,
 	SDdiPathname: 22, SStrjoin: 23, SLltostr: 24, SBasename: 25, SDirname: 26, SCleanpath: 27, SStrchr: 28,
 	SStrrchr: 29, SStrstr: 30, SStrtok: 31, SSubstr: 32, SIndex: 33, SRindex: 34, SHtons: 35, SHtonl: 36,
 	SHtonll: 37, SNtohs: 38, SNtohl: 39, SNtohll: 40, SInetNtop: 41, SInetNtoa: 42, SInetNtoa6: 43,

@@ -30,7 +30,7 @@ type World interface {
 	// Stack is the return addresses of the kernel or the current process, innermost first.
 	Stack(s Space) []uint64
 	// Subr answers subroutines that ask the kernel something: progenyof, getf,
-	// d_path, rand, the locks, msgsize. str is the result of those that give a string.
+	// d_path, rand, the locks. str is the result of those that give a string.
 	Subr(s Subr, args []int64) (n int64, str string, f FaultKind)
 	// Act is told of actions on processes and the system: raise, stop, chill, ….
 	Act(op ActOp, args []int64) FaultKind

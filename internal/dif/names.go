@@ -34,7 +34,7 @@ var subrNames = []string{
 	SDPath: "d_path", SProgenyof: "progenyof", SMutexOwned: "mutex_owned", SMutexOwner: "mutex_owner",
 	SMutexTypeAdaptive: "mutex_type_adaptive", SMutexTypeSpin: "mutex_type_spin",
 	SRWIsWriter: "rw_iswriter", SRWReadHeld: "rw_read_held", SRWWriteHeld: "rw_write_held",
-	SRand: "rand", SSpeculation: "speculation", SMsgsize: "msgsize", SMsgdsize: "msgdsize",
+	SRand: "rand", SSpeculation: "speculation",
 }
 
 // String is the name of the subroutine in D.

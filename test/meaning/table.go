@@ -394,7 +394,7 @@ func builtinByName(name string) (dif.BuiltinID, bool) {
 	if name == "jailname" {
 		name = "zonename"
 	}
-	for id := dif.BNone + 1; id <= dif.BZonename; id++ {
+	for id := dif.BNone + 1; id < dif.NumBuiltins; id++ {
 		if id.String() == name {
 			return id, true
 		}

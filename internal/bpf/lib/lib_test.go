@@ -330,7 +330,7 @@ func TestReproducible(t *testing.T) {
 // TestLoad reports what the verifier has to do for a call.
 func TestLoad(t *testing.T) {
 	for _, v := range variants {
-		for s := dif.SNone; s <= dif.SMsgdsize; s++ {
+		for s := dif.SNone; s < dif.NumSubrs; s++ {
 			r := Routines[s]
 			if r == nil {
 				continue

@@ -462,7 +462,7 @@ func BenchmarkCall(b *testing.B) {
 		dif.SInetNtop: a(2, []byte{192, 168, 1, 20}), dif.SLinkNtop: a(1, []byte{1, 2, 3, 4, 5, 6}),
 	}
 	for _, v := range variants {
-		for s := dif.SNone; s <= dif.SMsgdsize; s++ {
+		for s := dif.SNone; s < dif.NumSubrs; s++ {
 			r := Routines[s]
 			if r == nil || r.Members != nil {
 				continue
