@@ -241,7 +241,12 @@ func (s *Session) checkOptions() check.Options {
 		SetOption: func(name, value string) error {
 			return s.opts.set(name, value, compileTime)
 		},
-		Int: s.opts.get,
+		Int: func(name string) int64 {
+			if name == "maxframes" {
+				return int64(s.opts.maxFrames())
+			}
+			return s.opts.get(name)
+		},
 		HasProvider: func(name string) bool {
 			for _, p := range s.env.providers {
 				if p.Name() == name {

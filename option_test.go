@@ -127,3 +127,18 @@ func TestOptionValues(t *testing.T) {
 		}
 	}
 }
+
+// The compiler cuts stacks at the kernel's limit, which may have been raised,
+// or at the option maxframes.
+func TestMaxFrames(t *testing.T) {
+	s := &Session{opts: newOptions()}
+	if got := s.checkOptions().Int("maxframes"); got != maxStack() {
+		t.Errorf("maxframes is %d for the compiler, the kernel allows %d", got, maxStack())
+	}
+	if err := s.opts.set("maxframes", "7", compileTime); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.checkOptions().Int("maxframes"); got != 7 {
+		t.Errorf("maxframes is %d for the compiler, want 7", got)
+	}
+}
