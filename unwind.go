@@ -265,7 +265,7 @@ func (u *unwinding) ranges(code []symbol.Code) []bpf.UnwindRange {
 		pieces := u.pieces(c.Obj)
 		if len(pieces) == 0 {
 			fp := u.likely
-			if c.Obj.Go() {
+			if c.Obj.IsGo() {
 				fp = bpf.FPKept
 			}
 			out = append(out, bpf.NoTable(start, uint32(end-start), fp))
@@ -295,24 +295,15 @@ func (u *unwinding) pieces(o *symbol.Object) []bpf.UnwindPiece {
 	if err != nil || len(table) == 0 {
 		return nil
 	}
-	gap := bpf.UnwindRule{}
-	if o.Go() {
-		gap.CFA = bpf.UnwindFP
-	}
 	base := o.Base()
-	rows := make([]bpf.UnwindRow, 1, len(table)+1)
-	rows[0].Rule = gap
+	rows := make([]bpf.UnwindRow, 1, len(table)+1) // up to the first row nothing is known
 	for i := range table {
 		r := &table[i]
 		at := r.PC - base
 		if r.PC < base || at > math.MaxUint32 {
 			break
 		}
-		rule := unwindRule(r)
-		if rule.CFA == bpf.UnwindNone {
-			rule = gap
-		}
-		rows = append(rows, bpf.UnwindRow{PC: uint32(at), Rule: rule})
+		rows = append(rows, bpf.UnwindRow{PC: uint32(at), Rule: unwindRule(r)})
 	}
 	p, err := u.tables.AddRows(rows)
 	if err != nil {
@@ -363,6 +354,8 @@ func unwindRule(r *symbol.Row) bpf.UnwindRule {
 		out.CFA = bpf.UnwindRBPDeref
 	case symbol.CFAPLT:
 		out.CFA = bpf.UnwindPLT
+	case symbol.CFAFP:
+		return bpf.UnwindRule{CFA: bpf.UnwindFP}
 	case symbol.CFAReg:
 		if int(r.Reg) < len(ptRegs) {
 			out.CFA, out.Reg = bpf.UnwindReg, ptRegs[r.Reg]

@@ -72,7 +72,7 @@ const (
 	UnwindRBPDeref
 	UnwindPLT
 	UnwindUnknown
-	UnwindFP // along the frame pointer, which the code keeps
+	UnwindFP // along the frame pointer, which the code keeps, and which may lead to another stack
 )
 
 // UnwindWhere is where a register of the caller's is.

@@ -123,7 +123,7 @@ func (o *Options) Frame(v Value, i int) Place {
 		return o.kernelPlace(pc)
 	}
 	p := o.userPlace(v.PID, pc)
-	if i == 0 || p.Name != "" && p.Offset != 0 || interrupted(o.userPlace(v.PID, v.PCs[i-1]).Name) {
+	if i == 0 || p.Name != "" && p.Offset != 0 || fromSignal(p.Name) || fromSignal(o.userPlace(v.PID, v.PCs[i-1]).Name) {
 		return p
 	}
 	if call := o.userPlace(v.PID, pc-1); call.Name != "" {
@@ -133,9 +133,9 @@ func (o *Options) Frame(v Value, i int) Place {
 	return p
 }
 
-// interrupted reports whether a function is the way back from a signal handler,
-// behind which comes no return address.
-func interrupted(name string) bool {
+// fromSignal reports whether a function is the way back from a signal handler:
+// neither it nor what was interrupted is reached by returning from a call.
+func fromSignal(name string) bool {
 	return name == "__restore_rt" || name == "__kernel_rt_sigreturn" || strings.HasPrefix(name, "runtime.sigreturn")
 }
 

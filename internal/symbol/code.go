@@ -61,9 +61,3 @@ func (p *Process) startStack() (uint64, error) {
 
 // Base is the lowest address of the object as it was linked.
 func (o *Object) Base() uint64 { return o.segs0() }
-
-// Go reports whether the object was made by the Go compiler, which keeps frame
-// pointers.
-func (o *Object) Go() bool {
-	return o.HasSection(".gopclntab") || o.HasSection(".data.rel.ro.gopclntab")
-}

@@ -20,6 +20,9 @@ type GoFunc struct {
 	Size  uint64 // up to the next function
 	Args  int32  // bytes of arguments and results on the stack; negative: unknown
 	Asm   bool   // written in assembly; known of Go 1.18 and later
+
+	flags byte   // of Go 1.18 and later
+	pcsp  uint32 // where in GoTable.pctab the size of its frame is, by instruction
 }
 
 // GoTable is the function table of a Go program.
@@ -27,7 +30,15 @@ type GoTable struct {
 	Funcs []GoFunc // by address
 
 	names []byte // all names, those of functions inlined everywhere too
+	pctab []byte // what varies within functions, see goRows
 }
+
+// Flags of a function.
+const (
+	goTop     = 1 << 0 // nobody calls it: a stack ends here
+	goSPWrite = 1 << 1 // it leaves its stack for another
+	goAsm     = 1 << 2
+)
 
 // Magic numbers of the table, by the Go version that brought the layout.
 const (
@@ -207,8 +218,9 @@ func parsePcln(b []byte, text uint64) (*GoTable, error) {
 		names = names[:end-word(next)] // up to the table of compilation units
 	}
 	index := funcs
+	pctab := part(3)
 	if magic == pcln12 { // offsets count from the beginning of it all
-		names, funcs, index = b, b, b[16:]
+		names, funcs, index, pctab = b, b, b[16:], b
 	}
 	// Entries of the index: address and offset of the description. The address
 	// where the last function ends follows.
@@ -232,7 +244,7 @@ func parsePcln(b []byte, text uint64) (*GoTable, error) {
 		}
 		return uint64(le.Uint32(index[i*size+4:]))
 	}
-	t := &GoTable{names: names, Funcs: make([]GoFunc, 0, nfunc)}
+	t := &GoTable{names: names, pctab: pctab, Funcs: make([]GoFunc, 0, nfunc)}
 	for i := range nfunc {
 		pc, end, desc := address(i), address(i+1), describes(i)
 		if desc > uint64(len(funcs)) || uint64(len(funcs))-desc < 44 || end < pc {
@@ -249,9 +261,12 @@ func parsePcln(b []byte, text uint64) (*GoTable, error) {
 		case pcln120:
 			flag = 41
 		}
-		const isAsm = 1 << 2
-		f.Asm = flag >= 0 && d[flag]&isAsm != 0
+		if flag >= 0 {
+			f.flags = d[flag]
+		}
+		f.Asm = f.flags&goAsm != 0
 		f.Args = int32(le.Uint32(d[first+4:]))
+		f.pcsp = le.Uint32(d[first+12:])
 		off := uint64(le.Uint32(d[first:]))
 		if off >= uint64(len(names)) {
 			return nil, fmt.Errorf("the function table is damaged: the name of function %d", i)

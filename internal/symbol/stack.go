@@ -63,7 +63,7 @@ func (p *Process) Unwind(regs Regs, mem Memory, limit int) ([]Frame, error) {
 		row, covered := p.row(at)
 		var next Regs
 		var err error
-		if covered && row.CFA != CFANone {
+		if covered && row.CFA != CFANone && row.CFA != CFAFP {
 			if row.CFA == CFAEnd {
 				return frames, nil
 			}
@@ -73,14 +73,14 @@ func (p *Process) Unwind(regs Regs, mem Memory, limit int) ([]Frame, error) {
 			if regs.BP == 0 {
 				return frames, nil // what the ABI asks of the outermost frame
 			}
-			if regs.BP < regs.SP || regs.BP&7 != 0 {
+			if row.CFA != CFAFP && (regs.BP < regs.SP || regs.BP&7 != 0) {
 				return frames, truncated("no unwind information for 0x%x, and RBP 0x%x is no frame pointer", at, regs.BP)
 			}
 			next.SP = regs.BP + 16
 			if next.BP, err = word(regs.BP); err == nil {
 				next.PC, err = word(regs.BP + 8)
 			}
-			how, row = ByFP, Row{}
+			how = ByFP
 		}
 		if err != nil {
 			return frames, truncated("frame of 0x%x: %v", at, err)
@@ -90,7 +90,7 @@ func (p *Process) Unwind(regs Regs, mem Memory, limit int) ([]Frame, error) {
 		}
 		// A frame lies above the one it called, but a signal may have been
 		// delivered on another stack.
-		if next.SP <= regs.SP && !row.Signal {
+		if next.SP <= regs.SP && !row.Signal && row.CFA != CFAFP {
 			return frames, truncated("frame of 0x%x: the caller's stack pointer 0x%x is not above 0x%x", at, next.SP, regs.SP)
 		}
 		regs, signal = next, row.Signal

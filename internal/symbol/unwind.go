@@ -23,6 +23,7 @@ const (
 	CFARBPDeref                // *(RBP + CFAOff) + CFAAdd: functions that realign the stack
 	CFAPLT                     // RSP + 8, and 8 more if RIP&15 >= CFAOff
 	CFAUnknown                 // a rule this table does not express
+	CFAFP                      // RBP + 16, RBP and the return address below it, maybe on another stack
 )
 
 // Where says where the caller's value of a register is kept.
@@ -61,7 +62,7 @@ const (
 var errFrame = errors.New("malformed call frame information")
 
 // UnwindTable returns rows for all code that .eh_frame (or, without it,
-// .debug_frame) describes, sorted by PC, gaps marked by rows of CFANone. Rows
+// .debug_frame) or Go's function table describes, sorted by PC, gaps marked by rows of CFANone. Rows
 // that differ in nothing but PC are merged. It is made once for an object.
 // Entries that do not parse are left out; x86-64 only.
 func (o *Object) UnwindTable() ([]Row, error) {
@@ -83,9 +84,13 @@ func (o *Object) readFrames() ([]Row, error) {
 	if o.Machine != elf.EM_X86_64 {
 		return nil, fmt.Errorf("%s: unwind tables are read for x86-64 only, not %v", o.Path, o.Machine)
 	}
+	goRows := o.goRows()
 	fr := frames{eh: true, text: ^uint64(0)}
 	h, b, err := o.Section(".eh_frame")
 	if err != nil || h.Type == elf.SHT_NOBITS || len(b) == 0 {
+		if goRows != nil {
+			return goRows, nil
+		}
 		fr.eh = false
 		if h, b, err = o.Section(".debug_frame"); err != nil {
 			return nil, fmt.Errorf("%s: neither .eh_frame nor .debug_frame", o.Path)
@@ -95,7 +100,7 @@ func (o *Object) readFrames() ([]Row, error) {
 	if s := o.file.Section(".text"); s != nil {
 		fr.text = s.Addr
 	}
-	return fr.parse(), nil
+	return overlay(fr.parse(), goRows), nil
 }
 
 // frames parses one section of call frame information.

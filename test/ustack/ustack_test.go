@@ -460,3 +460,71 @@ func script(t *testing.T, text string) string {
 	}
 	return path
 }
+
+// A Go program without symbols and debugging information has the same stacks:
+// Go's own table has what is needed.
+func TestGoStripped(t *testing.T) {
+	testkernel.RequireRoot(t)
+	var want []string
+	for _, flags := range []string{"", "-ldflags=-s -w"} {
+		var args []string
+		if flags != "" {
+			args = []string{flags}
+		}
+		w := start(t, build(t, "goprog", args...))
+		tid := w.reads(t)
+		tr := testkernel.Begin(t, "-p", strconv.Itoa(w.cmd.Process.Pid), "-qn", `syscall::read:return/pid == $target && tid == `+tid+`/{ ustack(); exit(0); }`)
+		if _, err := w.in.Write([]byte("x")); err != nil {
+			t.Fatal(err)
+		}
+		out, _ := tr.End()
+		all := stacks(out)
+		if len(all) != 1 {
+			t.Fatalf("%q", all)
+		}
+		got := bares(all[0])
+		for i := range got {
+			got[i] = strings.TrimSuffix(got[i], ".abi0") // the linker's, of symbols alone
+		}
+		if want == nil {
+			want = got
+		}
+		if !slices.Equal(got, want) || len(got) < 15 || got[len(got)-1] != "goprog`runtime.goexit" || !slices.Contains(got, "goprog`main.waitForByte") {
+			t.Errorf("%q:\n%q, with symbols\n%q", flags, got, want)
+		}
+	}
+}
+
+// Samples of a Go program at work, garbage collection, profiling signals and
+// all, end where a goroutine or a thread begins, or where the runtime goes to
+// another stack for good.
+func TestGoSamples(t *testing.T) {
+	testkernel.RequireRoot(t)
+	prog := build(t, "goprog", "-ldflags=-s -w")
+	r := testkernel.Trace(t, "-x", "stats", "-x", "ustackframes=127", "-qn", `profile-997/pid == $target && arg1/{ @[ustack()] = count(); }`, "-c", prog+" 1500").OK(t)
+	testkernel.Lost(t, r.Stderr)
+	total, cut := 0, 0
+	for _, s := range stacks(r.Stdout) {
+		n, err := strconv.Atoi(s[len(s)-1])
+		if err != nil {
+			t.Fatalf("%q", s)
+		}
+		s = bares(s[:len(s)-1])
+		total += n
+		end := strings.TrimSuffix(s[len(s)-1], ".abi0")
+		switch end {
+		case "goprog`runtime.goexit", "goprog`runtime.mstart", "goprog`runtime.rt0_go", "goprog`runtime.mcall", "goprog`runtime.morestack", "goprog`_rt0_amd64_linux":
+		case "[...]":
+			cut += n
+			t.Logf("%d: %q", n, s)
+		default:
+			if len(s) < 127 {
+				t.Errorf("%d: %q", n, s)
+			}
+		}
+	}
+	t.Logf("%d samples, %d cut\n%s", total, cut, r.Stderr)
+	if total < 100 || cut > total/50 {
+		t.Errorf("%d samples, %d of them not to the end", total, cut)
+	}
+}

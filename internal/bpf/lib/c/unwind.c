@@ -211,7 +211,11 @@ PART(along_bp)
 		return 0;
 	}
 	V(STATE) = AT_CUT;
-	if (bp < sp || bp & 7 || bp - sp > 1 << 24 || read_user(&w->s[NEXT_BP], 16, (void *)bp))
+	// Where a rule sends us here, the stack may be another one.
+	u64 far = bp - sp;
+	if (V(RULE))
+		far = 0;
+	if (bp & 7 || far > 1 << 24 || read_user(&w->s[NEXT_BP], 16, (void *)bp))
 		return 0;
 	V(STATE) = GOING;
 	V(SP) = bp + 16;

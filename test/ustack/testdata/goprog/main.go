@@ -1,11 +1,17 @@
 // Goprog reads at the end of a chain of calls: recursion, closures, interfaces,
-// deferred calls, a goroutine.
+// deferred calls, a goroutine. With an argument it works for so many
+// milliseconds instead, interrupted by signals of its own.
 package main
 
 import (
+	"io"
 	"os"
+	"runtime/pprof"
 	"sort"
+	"strconv"
+	"strings"
 	"syscall"
+	"time"
 )
 
 type shape interface{ area(n int) int }
@@ -45,7 +51,33 @@ func down(n int, s shape) int {
 	return big[n] + big[0]
 }
 
+func work(until time.Time, done chan int) {
+	n := 0
+	for time.Now().Before(until) {
+		words := strings.Fields(strings.Repeat("the quick brown fox ", 200))
+		count := map[string]int{}
+		for _, w := range words {
+			count[w]++
+		}
+		sort.Strings(words)
+		n += len(count) + len(strconv.Itoa(n))
+	}
+	done <- n
+}
+
 func main() {
+	if len(os.Args) > 1 {
+		ms, _ := strconv.Atoi(os.Args[1])
+		pprof.StartCPUProfile(io.Discard)
+		until, done := time.Now().Add(time.Duration(ms)*time.Millisecond), make(chan int)
+		for range 4 {
+			go work(until, done)
+		}
+		for range 4 {
+			sink += <-done
+		}
+		return
+	}
 	for {
 		sink += down(5, square{2})
 		done := make(chan int)
