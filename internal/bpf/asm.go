@@ -265,12 +265,22 @@ func (c *code) link() error {
 			continue
 		}
 		if d != int32(int16(d)) {
-			return &TooComplexError{Line: int(c.lines[f.at]), Reason: "a jump is longer than eBPF allows"}
+			return &TooComplexError{Line: c.lineNear(int(f.at)), Reason: "the code of a clause is longer than the 32767 instructions eBPF jumps over: make several clauses of it"}
 		}
 		c.ins[f.at].off = int16(d)
 	}
 	c.fixes = nil
 	return nil
+}
+
+// lineNear is the line of D of instruction at, or of the next that has one.
+func (c *code) lineNear(at int) int {
+	for _, line := range c.lines[at:] {
+		if line > 0 {
+			return int(line)
+		}
+	}
+	return 0
 }
 
 func (c *code) bytes() []byte {

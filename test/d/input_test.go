@@ -134,6 +134,20 @@ func doubling() string {
 	return b.String()
 }
 
+// A clause that is too large for eBPF is refused with its line and what to do.
+func TestTooLarge(t *testing.T) {
+	testkernel.RequireRoot(t)
+	file := filepath.Join(t.TempDir(), "large.d")
+	src := "int x;\nBEGIN\n{\n" + strings.Repeat("\tx = x * 3 + strlen(execname);\n", 20000) + "}\n"
+	if err := os.WriteFile(file, []byte(src), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.CommandContext(t.Context(), testkernel.Godtrace(t), "-s", file, "-c", "true").CombinedOutput()
+	if want := "line 2: program too complex: the code of a clause is longer"; err == nil || !strings.Contains(string(out), want) {
+		t.Errorf("%v: %.300s, want %q", err, out, want)
+	}
+}
+
 // A script may come from anywhere a file can be opened.
 func TestScriptFrom(t *testing.T) {
 	testkernel.RequireRoot(t)
