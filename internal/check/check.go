@@ -405,7 +405,7 @@ func outsideRegions(tag string) bool {
 		return true
 	}
 	for _, group := range []string{"D_MACRO_", "D_DECL_", "D_LQUANT_", "D_LLQUANT_", "D_TRACE", "D_PRINT", "D_STACK_", "D_USTACK_",
-		"D_CLEAR_", "D_TRUNC_", "D_NORMALIZE_", "D_FREOPEN_", "D_ALLOCA_SIZE", "D_PCAP_"} {
+		"D_CLEAR_", "D_TRUNC_", "D_NORMALIZE_", "D_FREOPEN_", "D_ALLOCA_SIZE"} {
 		if strings.HasPrefix(tag, group) {
 			return true
 		}
