@@ -243,8 +243,13 @@ func (u *Unwind) rule(r UnwindRule) (uint32, error) {
 	if r.Signal {
 		b[15] |= 1
 	}
-	if r.RBP == UnwindAtCFA && r.RA == UnwindAtCFA && r.RBPOff == -16 && r.RAOff == -8 {
-		b[15] |= 2
+	if r.RA == UnwindAtCFA && r.RAOff == -8 {
+		switch {
+		case r.RBP == UnwindAtCFA && r.RBPOff == -16:
+			b[15] |= 2
+		case r.RBP == UnwindSame:
+			b[15] |= 4
+		}
 	}
 	u.rules[r] = n
 	return n, nil

@@ -34,7 +34,7 @@ struct rule {
 
 enum { CFA_NONE, CFA_END, CFA_RSP, CFA_RBP, CFA_REG, CFA_RSP_DEREF, CFA_RBP_DEREF, CFA_PLT, CFA_UNKNOWN, CFA_FP };
 enum { SAME, AT_CFA, AT_RSP, AT_RBP, UNKNOWN };
-enum { SIGNAL = 1, PAIR = 2 }; // PAIR: RBP and return address side by side at CFA-16
+enum { SIGNAL = 1, PAIR = 2, PLAIN = 4 }; // PAIR: RBP and return address side by side at CFA-16; PLAIN: RBP as it is
 
 #define WANTED_SLOTS 1024
 #define CPU_SLOTS    512
@@ -43,6 +43,7 @@ enum { SIGNAL = 1, PAIR = 2 }; // PAIR: RBP and return address side by side at C
 #define SHARD_ROWS   65536
 #define RANGE_STEPS  10 // a process has fewer than 1<<RANGE_STEPS ranges
 #define ROW_STEPS    16
+#define SMALL_STEPS  8  // of small tables
 
 // The value of the map unwind.
 #define AT_COUNTERS (4 * WANTED_SLOTS)
@@ -103,11 +104,7 @@ INLINE struct range *range_at(u64 i)
 PART(find_range)
 {
 	struct work *w = e->w;
-	u64 first = V(FIRST), n = V(RANGES), at = 0;
-	// A return address is looked up by the call before it, which may be the
-	// last instruction of its function.
-	u64 addr = V(PC) - (V(EXACT) ^ 1);
-	V(ADDR) = addr;
+	u64 first = V(FIRST), n = V(RANGES), at = 0, addr = V(ADDR);
 #pragma unroll
 	for (int k = RANGE_STEPS - 1; k >= 0; k--) {
 		u64 in = less(at + (1ULL << k), n);
@@ -121,6 +118,21 @@ PART(find_range)
 	return 0;
 }
 
+// search looks among n rows for the last one whose pc is not above, in steps of
+// 1<<from to 1<<to, beginning at one that is not.
+INLINE u64 search(char *rows, u32 first, u32 n, u32 pc, u64 at, int from, int to)
+{
+#pragma unroll
+	for (int k = from; k >= to; k--) {
+		u64 in = less(at + (1ULL << k), n);
+		u64 i = (first + at + (in << k)) & (SHARD_ROWS - 1);
+		keep(i);
+		at += (in & (less(pc, ((struct row *)(rows + 8 * i))->pc) ^ 1)) << k;
+		keep(at);
+	}
+	return at;
+}
+
 // find_rule finds the rule in force at the address, 0 if nothing is known.
 PART(find_rule)
 {
@@ -128,7 +140,6 @@ PART(find_rule)
 	struct range *r = range_at(V(RANGE));
 	u32 n = r->count, first = r->first, zero = 0;
 	u32 pc = V(ADDR) - r->start + r->adj, shard = first / SHARD_ROWS;
-	V(RULE) = 0;
 	void *inner = lookup(map_shards, &shard);
 	if (!inner)
 		return 0;
@@ -136,14 +147,9 @@ PART(find_rule)
 	if (!rows)
 		return 0;
 	u64 at = 0;
-#pragma unroll
-	for (int k = ROW_STEPS - 1; k >= 0; k--) {
-		u64 in = less(at + (1ULL << k), n);
-		u64 i = (first + at + (in << k)) & (SHARD_ROWS - 1);
-		keep(i);
-		at += (in & (less(pc, ((struct row *)(rows + 8 * i))->pc) ^ 1)) << k;
-		keep(at);
-	}
+	if (n > 1 << SMALL_STEPS)
+		at = search(rows, first, n, pc, 0, ROW_STEPS - 1, SMALL_STEPS);
+	at = search(rows, first, n, pc, at, SMALL_STEPS - 1, 0);
 	u64 i = (first + at) & (SHARD_ROWS - 1);
 	keep(i);
 	V(RULE) = ((struct row *)(rows + 8 * i))->rule;
@@ -319,38 +325,58 @@ PART(find_saved)
 }
 
 // by_rule steps to the caller as the rule says.
-PART(by_rule)
+INLINE void by_rule(struct env *e)
 {
 	struct work *w = e->w;
-	find_cfa(e);
-	if (V(STATE) != GOING)
-		return 0;
 	struct rule *r = rule_at(V(RULE));
-	u64 cfa = V(CFA);
-	u32 flags = r->flags;
+	u32 flags = r->flags, kind = r->cfa;
+	u64 cfa;
+	if (kind == CFA_RSP) {
+		cfa = V(SP) + r->cfaoff;
+	} else if (kind == CFA_RBP) {
+		cfa = V(BP) + r->cfaoff;
+	} else {
+		find_cfa(e);
+		if (V(STATE) != GOING)
+			return;
+		cfa = V(CFA);
+	}
+	V(CFA) = cfa;
 	// A frame lies above the one it called, but a signal may have been
 	// delivered on another stack.
-	if (cfa <= V(SP) && !(flags & SIGNAL)) {
+	long bad = cfa <= V(SP) && !(flags & SIGNAL);
+	if (bad) {
 		V(STATE) = AT_CUT;
-		return 0;
+		return;
 	}
-	if (flags & PAIR) {
-		if (read_user(&w->s[NEXT_BP], 16, (void *)(cfa - 16)))
-			V(STATE) = AT_CUT;
+	if (flags & PLAIN) {
+		bad = read_user(&w->s[NEXT_PC], 8, (void *)(cfa - 8));
+		V(NEXT_BP) = V(BP);
+	} else if (flags & PAIR) {
+		bad = read_user(&w->s[NEXT_BP], 16, (void *)(cfa - 16));
 	} else {
 		find_saved(e);
 	}
-	V(SP) = cfa;
+	if (bad)
+		V(STATE) = AT_CUT;
+	V(SP) = V(CFA);
 	V(EXACT) = flags & SIGNAL;
-	return 0;
 }
 
 // A turn takes down the frame the walk is at and goes on to its caller.
 BODY(ustack_step)
 {
 	struct work *w = e->w;
-	if (!V(GUESS))
-		find_range(e);
+	if (!V(GUESS)) {
+		// A return address is looked up by the call before it, which may be
+		// the last instruction of its function.
+		u64 addr = V(PC) - (V(EXACT) ^ 1);
+		V(ADDR) = addr;
+		// Most callers are in the range of the one they called.
+		struct range *r = range_at(V(RANGE));
+		if (addr - r->start >= r->len || V(COUNT) == 0)
+			find_range(e);
+	}
 	if (V(STATE) != GOING && V(COUNT))
 		return 1; // nothing can have been called from there
 	u64 at = V(COUNT) * 8;
@@ -362,19 +388,23 @@ BODY(ustack_step)
 	if (V(STATE) != GOING || at + 8 >= e->dsize)
 		return 1;
 	V(RULE) = 0;
-	if (!V(GUESS) && range_at(V(RANGE))->count)
+	long rows = !V(GUESS) && range_at(V(RANGE))->count;
+	if (rows) {
 		find_rule(e);
-	if (!V(GUESS) && range_at(V(RANGE))->count && rule_at(V(RULE))->cfa != CFA_FP)
+		rows = rule_at(V(RULE))->cfa != CFA_FP;
+	}
+	if (rows)
 		by_rule(e);
 	else
 		by_fp(e);
 	if (V(STATE) != GOING)
 		return 1;
-	if (V(NEXT_PC) == 0) {
+	u64 next = V(NEXT_PC);
+	if (next == 0) {
 		V(STATE) = AT_END;
 		return 1;
 	}
-	V(PC) = V(NEXT_PC);
+	V(PC) = next;
 	V(BP) = V(NEXT_BP);
 	return 0;
 }
@@ -426,6 +456,7 @@ ROUTINE(ustack)
 	V(BP) = regs[REG_BP];
 	V(EXACT) = 1;
 	V(COUNT) = 0;
+	V(RANGE) = 0;
 	V(STATE) = GOING;
 	ENV(e);
 	LOOP(ustack_step, &e);
