@@ -351,6 +351,11 @@ func (c *Checker) nameAt(x *syntax.Name, pos syntax.Pos) val {
 		c.useAttr(pos, "enumerator "+x.Name, symAttr)
 		return value(&Const{E{t, pos}, n})
 	}
+	if p := c.programTypes(); p != nil {
+		if e, k, ok := p.LookupEnumerator(x.Name); ok {
+			return value(&Const{E{e, pos}, k.Value})
+		}
+	}
 	c.unknown(pos, x.Name)
 	panic("unreachable")
 }
@@ -1447,6 +1452,9 @@ func (c *Checker) cast(x *syntax.Cast) val {
 	}
 	if k, ok := v.constant(); ok && types.IsInteger(t) {
 		return value(&Const{E{t, pos}, types.Convert(k.Value, t)})
+	}
+	if types.IsPointer(t) && !types.IsPointerLike(from) && ofProgram(types.Elem(t)) {
+		t = userPointer(t)
 	}
 	// A pointer made of a pointer stays in its address space unless userland says otherwise.
 	if types.IsPointerLike(from) && types.IsPointer(t) && !types.IsUser(t) && (types.IsUser(from) || userMem(v.x) && !types.IsPointer(from)) {
