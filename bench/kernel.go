@@ -21,7 +21,7 @@ import (
 )
 
 // The function that a getppid enters, and nothing else does.
-const function = "__x64_sys_getppid"
+const function = "__do_sys_getppid"
 
 // Firings on kernel functions, by each of the kernel's ways into one. They need
 // a kernel whose text can be patched: see the flag -vm.

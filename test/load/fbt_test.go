@@ -54,8 +54,8 @@ func TestFunctionRounds(t *testing.T) {
 	for i := range rounds(3*len(engines), 1000) {
 		engine := engines[i%len(engines)]
 		r := trace(t, "-q", "-x", "fbt="+engine, "-n", `
-			fbt::__x64_sys_getppid:entry /pid == $target/ { @e = count(); }
-			fbt::__x64_sys_getppid:return /pid == $target/ { @r = count(); }
+			fbt::__do_sys_getppid:entry /pid == $target/ { @e = count(); }
+			fbt::__do_sys_getppid:return /pid == $target/ { @r = count(); }
 			END { printa("entries %@d\n", @e); printa("returns %@d\n", @r); printf("END\n"); }`, "-c", workload).ok(t)
 		want := calls(t, r.Stdout)
 		r.accounts(t, engine+": entries", sumOf(r.Stdout, "entries"), want)

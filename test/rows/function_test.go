@@ -95,13 +95,7 @@ func TestStacksOfEnabling(t *testing.T) {
 		t.Fatalf("gcc: %v\n%s", err, out)
 	}
 	tr := begin(t, "-n", `fbt::uprobe_register*:entry /execname == "enabler"/ { stack(); ustack(); exit(0); }`)
-	for tr.cmd.ProcessState == nil {
-		run(t, prog)
-		if strings.Contains(tr.out.String(), "_start") {
-			break
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
+	run(t, prog)
 	out, _ := tr.end()
 	m := regexp.MustCompile(`(?s)^CPU +ID +FUNCTION:NAME *\n +\d+ +\d+ +uprobe_register\w*:entry *\n(.*?)\n\n(.*)$`).FindStringSubmatch(out)
 	if m == nil {
