@@ -47,6 +47,8 @@ func TestErrorFiles(t *testing.T) {
 func TestAccepted(t *testing.T) {
 	for _, src := range []string{
 		`BEGIN { trace("hello"); exit(0); }`,
+		"# 1 \"stddef.h\" 1\ntypedef unsigned long size_t; typedef signed char int8_t;\n# 1 \"other.h\" 1\ntypedef unsigned long size_t;\n" +
+			"# 2 \"\" 2\nBEGIN { trace((size_t)1); trace((int8_t)-1); }",
 		`syscall::read:entry /execname == "cat"/ { self->ts = timestamp; }
 		 syscall::read:return /self->ts/ { @t[execname, probefunc] = quantize(timestamp - self->ts); self->ts = 0; }
 		 END { printa("%s %s %@d\n", @t); trunc(@t, 10); normalize(@t, 1000); denormalize(@t); clear(@t); }`,
@@ -109,6 +111,7 @@ func TestAccepted(t *testing.T) {
 // Words of messages, from the manuals and the compilers of illumos and Oracle.
 func TestMessages(t *testing.T) {
 	for _, tt := range []struct{ src, tag, msg string }{
+		{`typedef unsigned long size_t; BEGIN {}`, "D_DECL_IDRED", "typedef redeclared: size_t"},
 		{`nosuch:::x { trace(1); }`, "D_PDESC_ZERO", "probe description nosuch:::x does not match any probes"},
 		{`BEGIN { trace(foo); }`, "D_IDENT_UNDEF", "failed to resolve foo: Unknown variable name"},
 		{`BEGIN { trace(self->foo); }`, "D_VAR_UNDEF", "self->foo has not yet been declared or assigned"},

@@ -615,7 +615,10 @@ func (c *Checker) typeDecl(d *syntax.TypeDecl) {
 		if c.visible(n.Name) != nil {
 			fail(n.Pos(), "D_DECL_IDRED", "global variable identifier redeclared: %s", n.Name)
 		}
-		if _, ok := c.dTypes.LookupType(types.TypedefName, n.Name); ok {
+		if old, ok := c.dTypes.LookupType(types.TypedefName, n.Name); ok {
+			if types.Predefined(old) && n.Pos().File != c.file.f.Name {
+				continue // headers declare size_t and its like as well
+			}
 			fail(n.Pos(), "D_DECL_IDRED", "typedef redeclared: %s", n.Name)
 		}
 		c.dTypes.Define(types.TypedefName, n.Name, &types.Typedef{Name: n.Name, Type: t, Scope: "D"})

@@ -266,6 +266,9 @@ func (p *processor) predefine() {
 	}
 	for _, s := range strings.Split(strings.TrimSpace(model+compiler), "\n") {
 		def(s)
+		if name := tokenize(s)[0].text; name[2] >= 'a' { // __restrict, not __INT_MAX__
+			p.macros[name].keyword = true
+		}
 	}
 	def(fmt.Sprintf("__SUNW_D_VERSION 0x%08x", p.opts.Version))
 	switch p.opts.Conform {

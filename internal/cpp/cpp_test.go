@@ -346,6 +346,18 @@ func TestMoreErrors(t *testing.T) {
 	}
 }
 
+// Words that are keywords to a C compiler may be defined by headers without a
+// warning; others may not.
+func TestKeywordsRedefined(t *testing.T) {
+	var warned []string
+	_, err := Process("t.d", []byte("#define __restrict __restrict__\n#define __INT_MAX__ 5\n"), Options{
+		System: []string{}, Warn: func(e *Error) { warned = append(warned, e.Msg) },
+	})
+	if want := []string{`"__INT_MAX__" redefined`}; err != nil || !slices.Equal(warned, want) {
+		t.Errorf("warnings %q (%v), want %q", warned, err, want)
+	}
+}
+
 // Every line that is wrong is told of, in the order of cc -E; a condition that
 // is wrong does not hold, and a file that is not there ends the run.
 func TestAllErrors(t *testing.T) {

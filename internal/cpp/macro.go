@@ -79,6 +79,7 @@ type macro struct {
 	variadic bool // the last parameter takes all remaining arguments
 	body     []token
 	builtin  bool // __LINE__ and its like
+	keyword  bool // to a C compiler: headers may define it without a word
 }
 
 func isSpace(c byte) bool { return c == ' ' || c == '\t' || c == '\f' || c == '\v' || c == '\r' }
@@ -201,7 +202,7 @@ func (p *processor) define(toks []token) {
 			}
 		}
 	}
-	if old := p.macros[m.name]; old != nil && (old.builtin || old.function != m.function || join(old.body) != join(m.body)) {
+	if old := p.macros[m.name]; old != nil && !old.keyword && (old.builtin || old.function != m.function || join(old.body) != join(m.body)) {
 		p.warn("\"%s\" redefined", m.name)
 	}
 	p.macros[m.name] = m

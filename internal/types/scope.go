@@ -1,5 +1,7 @@
 package types
 
+import "slices"
+
 // Space is one of C's name spaces for types.
 type Space uint8
 
@@ -75,6 +77,12 @@ func NewDScope(c *Scope) *Scope {
 		s.names[scopeKey{TypedefName, t.Name}] = t
 	}
 	return s
+}
+
+// Predefined reports whether t is a typedef that every D scope begins with.
+func Predefined(t Type) bool {
+	d, ok := t.(*Typedef)
+	return ok && slices.Contains(dTypedefs, d)
 }
 
 // NewSolarisScope makes the scope of last resort: names that scripts written

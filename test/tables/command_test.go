@@ -14,6 +14,9 @@ func TestCommandLine(t *testing.T) {
 		{name: "-B", cmd: `dtrace -B -n 'BEGIN { trace(1); exit(0); }'`, err: `matched 1 probe`},
 		{name: "-c", cmd: `dtrace -qn 'BEGIN { ok = $target > 1; } END { printf("%d", ok); }' -c /bin/true`, out: "1\n"},
 		{name: "-C", cmd: `printf '#define N 7\nBEGIN { printf("%%d", N); exit(0); }\n' >x.d; dtrace -Cqs x.d`, out: "7\n"},
+		{name: "-C with headers", cmd: `for h in stddef.h stdint.h sys/types.h sys/mman.h fcntl.h signal.h stdio.h pthread.h netinet/in.h; do
+			[ $h = stddef.h -o -e /usr/include/$h -o -e /usr/include/x86_64-linux-gnu/$h ] || continue
+			printf '#include <%s>\nBEGIN { trace(sizeof (int)); }\n' $h >x.d; dtrace -Ces x.d 2>&1; done`},
 		{name: "-D", cmd: `dtrace -C -D N=8 -qn 'BEGIN { printf("%d", N); exit(0); }'`, out: "8\n"},
 		{name: "-U", cmd: `printf '#ifdef __linux\nBEGIN { printf("on"); exit(0); }\n#else\nBEGIN { printf("off"); exit(0); }\n#endif\n' >x.d; dtrace -C -U __linux -qs x.d`, out: "off\n"},
 		{name: "-I", cmd: `mkdir i; echo '#define N 9' >i/n.h; printf '#include "n.h"\nBEGIN { printf("%%d", N); exit(0); }\n' >x.d; dtrace -C -I i -qs x.d`, out: "9\n"},
