@@ -1,5 +1,10 @@
 package main
 
+import (
+	"slices"
+	"strings"
+)
+
 // A firing is one benchmark of what a probe adds to the call it fires on. The
 // name is that of its minimal program; the texts say the same thing in the
 // languages of the contestants. Counted tells that the contestant prints a
@@ -51,6 +56,21 @@ var firings = []firing{
 		bpftrace: `tracepoint:syscalls:sys_enter_read { printf("%d %d %lld %d %lld %d %d %d\n", pid, tid, nsecs, args.fd, args.buf, args.count, args.fd, args.count); }`,
 	},
 }
+
+// stackFirings walk a user stack of 20 frames: along frame pointers, which is what
+// the kernel's helper does, and by unwind tables.
+var stackFirings = func() (all []firing) {
+	for name, mode := range map[string]string{"20 frames, frame pointers": "fp", "20 frames, tables": "auto"} {
+		all = append(all, firing{
+			name: name, call: "deep",
+			d:        `syscall::getppid:entry /execname == "syscalls"/ { @[ustack(20)] = count(); }`,
+			bpftrace: `tracepoint:syscalls:sys_enter_getppid /comm == "syscalls"/ { @[ustack(20)] = count(); }`,
+			options:  []string{"-x", "ustackmode=" + mode},
+		})
+	}
+	slices.SortFunc(all, func(a, b firing) int { return strings.Compare(a.name, b.name) })
+	return all
+}()
 
 // The record rate: two threads at full speed, one small record a call.
 const (

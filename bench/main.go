@@ -2,6 +2,7 @@
 // rounds, and prints a table. It needs root.
 //
 //	go run ./bench [-rounds N] [-run REGEXP] [-who A,B] [-calls N] [-save] [-vm KERNEL]
+//	go run ./bench -table FILE
 //
 // With -vm it all happens in a guest of the kernel matrix (6.1, 6.12, 7.2), by
 // emulation: figures compare contestants, they are not those of hardware. Probes
@@ -65,12 +66,26 @@ func run() error {
 	save := flag.Bool("save", false, "keep the table as bench/results/DATE.md")
 	guest := flag.String("vm", "", "measure in a guest with this kernel: 6.1, 6.12, 7.2")
 	built := flag.String("built", "", "folder of the built tools; the raw result goes to the output (for -vm)")
+	kept := flag.String("table", "", "measure nothing, print the table of these raw samples (bench/results/*.json)")
 	flag.Parse()
+	if *kept != "" {
+		text, err := os.ReadFile(*kept)
+		if err != nil {
+			return err
+		}
+		var r raw
+		if err := json.Unmarshal(text, &r); err != nil {
+			return fmt.Errorf("%s: %w", *kept, err)
+		}
+		b := &bench{machine: r.Machine, samples: r.Samples, failures: r.Failures, when: r.Time}
+		fmt.Print(b.table())
+		return nil
+	}
 	match, err := regexp.Compile(*only)
 	if err != nil {
 		return err
 	}
-	b := &bench{rounds: *rounds, match: match, who: strings.Split(*who, ","), machine: machine(), failures: make(map[string]string)}
+	b := &bench{rounds: *rounds, match: match, who: strings.Split(*who, ","), machine: machine(), when: time.Now().UTC(), failures: make(map[string]string)}
 	if *built != "" {
 		b.tools = tools{measure: filepath.Join(*built, "measure"), trigger: filepath.Join(*built, "syscalls"), godtrace: filepath.Join(*built, "godtrace")}
 		if _, err := os.Stat(guestPeers); err == nil {
@@ -135,7 +150,7 @@ func (b *bench) all(calls int) {
 	for _, f := range firings {
 		b.firing(f, calls)
 	}
-	for _, f := range functionFirings {
+	for _, f := range slices.Concat(stackFirings, functionFirings) {
 		b.firing(f, calls)
 	}
 	b.every()
@@ -149,6 +164,7 @@ type bench struct {
 	match    *regexp.Regexp
 	who      []string
 	machine  string
+	when     time.Time
 	samples  []sample
 	failures map[string]string // "bench|who" → why it was not measured
 }
@@ -304,7 +320,7 @@ func (b *bench) keep() error {
 	return os.WriteFile(filepath.Join("bench/results", time.Now().UTC().Format("20060102-150405")+".json"), text, 0o644)
 }
 
-func (b *bench) raw() raw { return raw{b.machine, time.Now().UTC(), b.samples, b.failures} }
+func (b *bench) raw() raw { return raw{b.machine, b.when, b.samples, b.failures} }
 
 // machine describes the machine by its kernel and processors, not by name.
 func machine() string {
@@ -343,11 +359,11 @@ func (b *bench) table() string {
 	}
 	order := []string{"none", "minimal", "godtrace", "bpftrace", "dtrace", "strace"}
 	var out strings.Builder
-	fmt.Fprintf(&out, "%s. %s.\n\n", time.Now().UTC().Format("2006-01-02 15:04"), b.machine)
+	fmt.Fprintf(&out, "%s. %s.\n\n", b.when.Format("2006-01-02 15:04"), b.machine)
 	out.WriteString("Firings are ns of CPU added to a call, against the fastest call with nothing attached; spread is between the quartiles.\n\n")
 	out.WriteString("| benchmark | who | min | median | spread | n | of minimal | of bpftrace |\n|---|---|--:|--:|--:|--:|--:|--:|\n")
 	for _, name := range benches {
-		isFiring := slices.ContainsFunc(slices.Concat(firings, functionFirings, userFirings), func(f firing) bool { return f.name == name })
+		isFiring := slices.ContainsFunc(slices.Concat(firings, stackFirings, functionFirings, userFirings), func(f firing) bool { return f.name == name })
 		base := 0.0
 		if isFiring {
 			base = summarize(values[key{name, "none"}]).min

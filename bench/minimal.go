@@ -151,7 +151,29 @@ func startMinimal(name string) (*minimal, error) {
 	return m, nil
 }
 
+// frames20 has the kernel's helper walk along frame pointers, leaves what it
+// finds behind a counter, and counts the walks that found 20.
+func frames20(m *minimal) error {
+	a, err := m.newMap(&ebpf.MapSpec{Type: ebpf.Array, KeySize: 4, ValueSize: 8 + 160, MaxEntries: 1})
+	if err != nil {
+		return err
+	}
+	m.count = func() (uint64, error) {
+		value, err := a.LookupBytes(uint32(0))
+		if err != nil {
+			return 0, err
+		}
+		return binary.NativeEndian.Uint64(value), nil
+	}
+	return m.attach("sys_enter", join(entryOf(sysGetppid), asm.Instructions{
+		asm.LoadMapValue(asm.R2, a.FD(), 8), asm.Mov.Imm(asm.R3, 160), asm.Mov.Imm(asm.R4, 256), asm.FnGetStack.Call(),
+		asm.JNE.Imm(asm.R0, 160, "out"), asm.LoadMapValue(asm.R1, a.FD(), 0),
+	}, increment(), out()))
+}
+
 var minimals = map[string]func(m *minimal) error{
+	"20 frames, frame pointers": frames20,
+	"20 frames, tables":         frames20,
 	"count": func(m *minimal) error {
 		a, err := m.array(1)
 		if err != nil {

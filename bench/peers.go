@@ -117,7 +117,11 @@ func private() {
 // mount puts the kernel's file systems into the peers' root.
 func (p *peers) mount() error {
 	for _, d := range []string{"proc", "sys", "dev", "tmp"} {
-		if err := unix.Mount("/"+d, filepath.Join(p.root, d), "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
+		to := filepath.Join(p.root, d)
+		if err := os.MkdirAll(to, 0o755); err != nil {
+			return err
+		}
+		if err := unix.Mount("/"+d, to, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
 			return fmt.Errorf("mount %s: %w", d, err)
 		}
 	}
