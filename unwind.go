@@ -292,6 +292,7 @@ func (u *unwinding) pieces(o *symbol.Object) []bpf.UnwindPiece {
 	}
 	u.objects[o] = nil
 	table, err := o.UnwindTable()
+	defer o.ForgetUnwindTable()
 	if err != nil || len(table) == 0 {
 		return nil
 	}

@@ -60,11 +60,12 @@ type Object struct {
 	syms   []Symbol         // by value; of equals the one to show comes first
 	maxEnd []uint64         // highest end of syms[:i+1]
 
-	unwind  sync.Once
-	rows    []Row
-	rowsErr error
-	roots   []string // directories to take for "/" when looking for debug files
-	debug   debugInfo
+	unwind   sync.Mutex
+	rowsRead bool
+	rows     []Row
+	rowsErr  error
+	roots    []string // directories to take for "/" when looking for debug files
+	debug    debugInfo
 }
 
 // Open reads an object with its symbols: .symtab, .dynsym and what a separate

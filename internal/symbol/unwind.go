@@ -63,11 +63,25 @@ var errFrame = errors.New("malformed call frame information")
 
 // UnwindTable returns rows for all code that .eh_frame (or, without it,
 // .debug_frame) or Go's function table describes, sorted by PC, gaps marked by rows of CFANone. Rows
-// that differ in nothing but PC are merged. It is made once for an object.
+// that differ in nothing but PC are merged. It is made once for an object, and
+// kept.
 // Entries that do not parse are left out; x86-64 only.
 func (o *Object) UnwindTable() ([]Row, error) {
-	o.unwind.Do(func() { o.rows, o.rowsErr = o.readFrames() })
+	o.unwind.Lock()
+	defer o.unwind.Unlock()
+	if !o.rowsRead {
+		o.rows, o.rowsErr = o.readFrames()
+		o.rowsRead = true
+	}
 	return o.rows, o.rowsErr
+}
+
+// ForgetUnwindTable gives the memory of the table back until it is asked for
+// again.
+func (o *Object) ForgetUnwindTable() {
+	o.unwind.Lock()
+	defer o.unwind.Unlock()
+	o.rows, o.rowsRead = nil, false
 }
 
 // Row finds the row in force at a link-time address; without one, CFANone.

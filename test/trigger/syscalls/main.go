@@ -2,7 +2,7 @@
 // and says what they cost. It counts its own calls, so that a tracer's counts
 // can be held against them.
 //
-//	syscalls [-call getppid|read|nanosleep|hit] [-n CALLS] [-for DURATION] [-rounds R] [-threads T] [-cpu N] [-preempt] [-wait]
+//	syscalls [-call getppid|deep|read|nanosleep|hit] [-n CALLS] [-for DURATION] [-rounds R] [-threads T] [-cpu N] [-preempt] [-wait]
 //
 // One line per thread and round:
 //
@@ -28,7 +28,7 @@ import (
 )
 
 func main() {
-	call := flag.String("call", "getppid", "which system call: getppid, read (64 bytes of /dev/zero), nanosleep, hit (the function main.hit)")
+	call := flag.String("call", "getppid", "which system call: getppid, deep (the same, below 30 calls), read (64 bytes of /dev/zero), nanosleep, hit (the function main.hit)")
 	n := flag.Int("n", 1_000_000, "calls a round")
 	length := flag.Duration("for", 0, "instead of -n: call for this long")
 	rounds := flag.Int("rounds", 1, "rounds")
@@ -106,6 +106,8 @@ func caller(name string) (func(n int), error) {
 				rawRead(fd, &buf)
 			}
 		}, nil
+	case "deep":
+		return func(n int) { down(depth, n) }, nil
 	case "nanosleep":
 		return func(n int) {
 			ts := unix.NsecToTimespec(1000)
@@ -121,6 +123,20 @@ func caller(name string) (func(n int), error) {
 		}, nil
 	}
 	return nil, fmt.Errorf("no such call %q", name)
+}
+
+// depth is how deep in calls of its own the call "deep" is made.
+const depth = 30
+
+//go:noinline
+func down(d, n int) int {
+	if d > 0 {
+		return down(d-1, n) + 1
+	}
+	for range n {
+		unix.RawSyscallNoError(unix.SYS_GETPPID, 0, 0, 0)
+	}
+	return 0
 }
 
 var hits int
