@@ -24,7 +24,6 @@ import (
 	"sort"
 	"strings"
 	"sync"
-	"syscall"
 
 	"godtrace/internal/types"
 )
@@ -192,13 +191,11 @@ func Load(f *os.File, name string) (*File, error) {
 	if st.Size() == 0 || st.Size() != int64(int(st.Size())) {
 		return nil, fmt.Errorf("%s: %w", name, ErrNone)
 	}
-	b, err := syscall.Mmap(int(f.Fd()), 0, int(st.Size()), syscall.PROT_READ, syscall.MAP_PRIVATE)
+	m, err := mapFile(f, int(st.Size()))
 	if err != nil {
-		return nil, fmt.Errorf("%s: mmap: %w", name, err)
+		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	m := &mapping{b}
-	runtime.AddCleanup(m, func(b []byte) { syscall.Munmap(b) }, b)
-	d, err := New(b, name)
+	d, err := New(m.b, name)
 	if err != nil {
 		return nil, err
 	}

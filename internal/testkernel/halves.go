@@ -10,6 +10,7 @@ var LanguageHalf = []string{
 	"internal/cpp",
 	"internal/dif",
 	"internal/dlib",
+	"internal/dwarf",
 	"internal/format",
 	"internal/insn",
 	"internal/probe",
