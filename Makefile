@@ -41,7 +41,7 @@ lint: ## gofmt, go vet, staticcheck
 fuzz: ## each fuzz target for FUZZTIME
 	@grep -rlE --include='*_test.go' '^func Fuzz' . | xargs -rn1 dirname | sort -u | while read -r d; do \
 		for f in $$(sed -n 's/^func \(Fuzz[A-Za-z0-9_]*\)(.*/\1/p' "$$d"/*_test.go); do \
-			echo "$$d $$f"; $(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) "$$d"; \
+			echo "$$d $$f"; $(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x "$$d"; \
 		done; \
 	done
 

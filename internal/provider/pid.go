@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -452,6 +453,34 @@ type request struct {
 	out []*probe.Probe
 	n   int // probes matched, also those over the limit
 	at  int // instructions matched by their class
+	// refused are functions without probes, by their module and the probe's name.
+	refused map[string][]string
+}
+
+// leaveOut notes a function that matches a pattern but has no such probe. Which
+// the kernel refuses is told.
+func (r *request) leaveOut(mod, fn, name string, err error) {
+	r.p.host.Debug("%s: no %s probe for %s: %v", mod, name, fn, err)
+	var refused *refusedError
+	if errors.As(err, &refused) {
+		if r.refused == nil {
+			r.refused = map[string][]string{}
+		}
+		what := mod + ": no " + name + " probe for "
+		r.refused[what] = append(r.refused[what], fn)
+	}
+}
+
+// tellRefused says what leaveOut noted, of many functions some.
+func (r *request) tellRefused() {
+	const most = 5
+	for _, what := range slices.Sorted(maps.Keys(r.refused)) {
+		fns, more := r.refused[what], ""
+		if n := len(fns); n > most {
+			fns, more = fns[:most], fmt.Sprintf(" and %d more", n-most)
+		}
+		r.p.notice("%s%s%s: the kernel refuses the instruction", what, strings.Join(fns, ", "), more)
+	}
 }
 
 // byClass reports whether the name is a class of instructions.
@@ -475,6 +504,7 @@ func (r *request) inModules(mods []module) ([]*probe.Probe, error) {
 	if limit := r.limit(); r.n > limit {
 		return nil, procError("D_PROC_CREATEFAIL", "probe description %s matches %d probes, limit %d (raise with -x maxprobes=)", r.d, r.n, limit)
 	}
+	r.tellRefused()
 	if limit := r.limit(); r.at > limit {
 		return nil, procError("D_PROC_CREATEFAIL", "probe description %s matches %d instructions, limit %d (raise with -x maxprobes=)", r.d, r.at, limit)
 	}
@@ -590,7 +620,7 @@ func (r *request) inFunc(u *userFile, mod string, f *function, explicit bool) er
 		case explicit && !glob:
 			return procError("D_PROC_CREATEFAIL", "failed to create return probe for '%s': %v", f.Name, err)
 		default:
-			r.p.host.Debug("%s: no return probe for %s: %v", mod, f.Name, err)
+			r.leaveOut(mod, f.Name, "return", err)
 		}
 	}
 	if entry {
@@ -601,7 +631,7 @@ func (r *request) inFunc(u *userFile, mod string, f *function, explicit bool) er
 		case explicit && !glob:
 			return procError("D_PROC_CREATEFAIL", "failed to create entry probe for '%s': %v", f.Name, err)
 		default:
-			r.p.host.Debug("%s: no entry probe for %s: %v", mod, f.Name, err)
+			r.leaveOut(mod, f.Name, "entry", err)
 		}
 	}
 	if !glob && (ret || entry) {

@@ -157,10 +157,15 @@ func (u *userFile) entry(f *function) (exit, error) {
 		}
 	}
 	if e.step == insn.Refused {
-		return e, fmt.Errorf("the kernel does not put probes on its first instruction, %s", describe(first))
+		return e, &refusedError{"its first instruction, " + describe(first)}
 	}
 	return e, nil
 }
+
+// refusedError is about an instruction that the kernel admits no probe on.
+type refusedError struct{ what string }
+
+func (e *refusedError) Error() string { return "the kernel does not put probes on " + e.what }
 
 // behindStackCheck is the length of the code by which a Go function begins that
 // asks whether the stack suffices; 0 without it. Where it does not, the
@@ -346,7 +351,7 @@ func (u *userFile) searchExits(f *function) ([]exit, error) {
 		add := func(a insn.At, kind exitKind) error {
 			e := exit{off: s.Off + uint64(a.Off), fnOff: uint32(a.Addr - f.Value), kind: kind, step: a.Uprobe()}
 			if e.step == insn.Refused {
-				return fmt.Errorf("the kernel does not put probes on the instruction %s at 0x%x", describe(a.Insn), e.fnOff)
+				return &refusedError{fmt.Sprintf("the instruction %s at 0x%x", describe(a.Insn), e.fnOff)}
 			}
 			if kind == kindTailCond {
 				cc, ok := a.Cond()
