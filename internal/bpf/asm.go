@@ -185,20 +185,36 @@ func width(n int) uint8 {
 	panic(fmt.Sprintf("bpf: access of %d bytes", n))
 }
 
+// near makes an access to base+off of one to base, where off does not fit the 16
+// bits an instruction has for it.
+func (c *code) near(base reg, off int, access func(off int16)) {
+	if off == int(int16(off)) {
+		access(int16(off))
+		return
+	}
+	c.aluImm(opAdd, base, int32(off))
+	access(0)
+	c.aluImm(opSub, base, int32(off))
+}
+
 func (c *code) load(n int, dst, base reg, off int) {
+	if off != int(int16(off)) {
+		c.addr(dst, base, off)
+		base, off = dst, 0
+	}
 	c.raw(clLDX|modeMem|width(n), dst, base, int16(off), 0)
 }
 func (c *code) store(n int, base reg, off int, src reg) {
-	c.raw(clSTX|modeMem|width(n), base, src, int16(off), 0)
+	c.near(base, off, func(off int16) { c.raw(clSTX|modeMem|width(n), base, src, off, 0) })
 }
 func (c *code) storeImm(n int, base reg, off int, k int32) {
-	c.raw(clST|modeMem|width(n), base, 0, int16(off), k)
+	c.near(base, off, func(off int16) { c.raw(clST|modeMem|width(n), base, 0, off, k) })
 }
 
 // atomic is *(u64 *)(base+off) op= src; with atFetch src gets the old value
 // (r0 for atCmpXchg, which compares with r0).
 func (c *code) atomic(op int32, base reg, off int, src reg) {
-	c.raw(clSTX|modeAtomic|w64, base, src, int16(off), op)
+	c.near(base, off, func(off int16) { c.raw(clSTX|modeAtomic|w64, base, src, off, op) })
 }
 
 // jump notes that the next instruction jumps to a label.
