@@ -52,7 +52,7 @@ var IntRegs = []int{RDI, RSI, RDX, RCX, R8, R9}
 func (fn *Function) Places() []Place {
 	a := &abi{f: fn.file, rust: fn.Lang.IsRust()}
 	out := make([]Place, len(fn.Params))
-	sure := a.hiddenResult(fn) && !fn.Changed
+	sure := a.hiddenResult(fn) && !fn.Changed && fn.Lang.followsABI()
 	for i := range fn.Params {
 		p := &fn.Params[i]
 		// Of a parameter that gcc took away from a function of its unit alone it may
@@ -72,7 +72,7 @@ func (fn *Function) Places() []Place {
 			p.Entry = nil // a part that is not used; callers pass it all the same
 		}
 		said := p.Entry != nil && (p.listed || slices.Equal(p.Entry, byABI.Pieces) ||
-			!sure && p.Entry[0].Kind == PieceReg && slices.Contains(IntRegs, p.Entry[0].Reg))
+			!sure && p.Entry[0].Kind == PieceReg && (slices.Contains(IntRegs, p.Entry[0].Reg) || a.f.wordSize() == 4))
 		switch {
 		case p.Entry != nil && (said || p.Entry[0].Kind != PieceReg):
 			out[i] = Place{Pieces: p.Entry}

@@ -104,6 +104,19 @@ func (l Lang) IsCPP() bool {
 	return false
 }
 
+// IsAssembly reports assembly, of which only the names are known.
+func (l Lang) IsAssembly() bool { return l == 0x8001 }
+
+// followsABI reports the languages whose compilers use the calling convention of
+// the system: beyond C, C++ and Rust, Ada, Fortran, Pascal, Modula, Objective C, Zig.
+func (l Lang) followsABI() bool {
+	switch l {
+	case 0x03, 0x0d, 0x2e, 0x2f, 0x07, 0x08, 0x0e, 0x22, 0x23, 0x2d, 0x09, 0x0a, 0x17, 0x10, 0x11, 0x27, 0x29:
+		return true
+	}
+	return l.IsC() || l.IsCPP() || l.IsRust()
+}
+
 func (l Lang) IsRust() bool { return l == 0x1c }
 func (l Lang) IsGo() bool   { return l == 0x16 }
 

@@ -196,9 +196,9 @@ func (f *File) follow(e *dw.Entry) (attributes, error) {
 				b, _ := v.(bool)
 				a.external = a.external || b
 			case dw.AttrCalling:
-				const nocall = 3
+				const nocall, user = 3, 0x40 // beyond: conventions of other systems
 				n, _ := v.(int64)
-				a.changed = a.changed || n == nocall
+				a.changed = a.changed || n == nocall || n >= user
 			case dw.AttrArtificial:
 				b, _ := v.(bool)
 				a.artificial = a.artificial || b

@@ -103,8 +103,9 @@ func (f *File) pieces(b []byte, cfa bool) (out []Piece, ok bool) {
 	c := &cursor{b: b, order: f.order}
 	cur, have, memory := Piece{}, false, false
 	base := func(reg int, off int64) {
+		reg = f.register(reg)
 		cur, have, memory = Piece{Kind: PieceMem, Reg: reg, Off: off}, true, true
-		if reg == f.stackReg() {
+		if reg == RSP {
 			cur = Piece{Kind: PieceCFA, Off: off - f.wordSize()}
 		}
 	}
@@ -119,9 +120,9 @@ func (f *File) pieces(b []byte, cfa bool) (out []Piece, ok bool) {
 	for c.off < len(b) && c.err == nil {
 		switch op := c.u8(); {
 		case op >= opReg0 && op <= opReg31:
-			cur, have = Piece{Kind: PieceReg, Reg: int(op - opReg0)}, true
+			cur, have = Piece{Kind: PieceReg, Reg: f.register(int(op - opReg0))}, true
 		case op == opRegx:
-			cur, have = Piece{Kind: PieceReg, Reg: int(c.uleb() & 0xffff)}, true
+			cur, have = Piece{Kind: PieceReg, Reg: f.register(int(c.uleb() & 0xffff))}, true
 		case op >= opBreg0 && op <= opBreg31:
 			base(int(op-opBreg0), c.sleb())
 		case op == opBregx:
@@ -205,11 +206,20 @@ func (f *File) pieces(b []byte, cfa bool) (out []Piece, ok bool) {
 	return out, true
 }
 
-func (f *File) stackReg() int {
-	if f.wordSize() == 4 {
-		return 4 // ESP
+// register is the number on x86-64 of a register of the file's machine.
+func (f *File) register(n int) int {
+	if f.wordSize() == 8 {
+		return n
 	}
-	return RSP
+	general := [...]int{RAX, RCX, RDX, RBX, RSP, RBP, RSI, RDI}
+	const xmm = 21
+	switch {
+	case n < len(general):
+		return general[n]
+	case n >= xmm && n < xmm+8:
+		return XMM0 + n - xmm
+	}
+	return XMM0 + 16 + n // none that has a name here
 }
 
 func (f *File) wordSize() int64 {

@@ -95,6 +95,9 @@ func (src debugSource) args(ret bool) ([]probe.Arg, error) {
 	if err != nil {
 		return nil, err
 	}
+	if fn.Lang.IsAssembly() {
+		return nil, errors.New("it was written in assembly")
+	}
 	word := int64(8)
 	if obj.Machine == elf.EM_386 {
 		word = 4

@@ -40,6 +40,7 @@ pid$target:a.out:visit:entry
 	self->copy = *args[0];
 	printf("D visit->-> %s %d\n", stringof(this->c->next->name), (*(this->c->next)).n);
 }
+pid$target:a.out:local:entry { printf("D local %d %s %d %d\n", args[0], stringof(args[1]->name), args[2], args[3]); }
 pid$target:a.out:visit:return { printf("R %s %d %d\n", stringof(args[1]->name), args[1]->n, self->copy.p[1].y); }
 pid$target:a.out:byvalue:entry { printf("D byvalue %d %d %d %s %d\n", args[0].a, args[0].b, args[1].v[3], args[1].s, args[2]); this->p = args[0].b; }
 pid$target:a.out:byvalue:return { printf("B %d\n", args[1]); }
@@ -99,7 +100,7 @@ func separate(t *testing.T, prog string) {
 func TestTypedArgs32(t *testing.T) {
 	testkernel.RequireRoot(t)
 	testkernel.Shows(t, "1.30")
-	prog := compile(t, "testdata/args.c", "-m32", "-g", "-O1")
+	prog := compile(t, "testdata/args.c", "-m32", "-g", "-O2")
 	d, _, _ := strings.Cut(argsC, "pid$target:a.out:visit:return")
 	r := trace(t, "-qn", d+`pid$target:a.out:byvalue:entry { printf("D byvalue %d %d %d %s %d\n", args[0].a, args[0].b, args[1].v[3], args[1].s, args[2]); }
 		pid$target:a.out:real:entry { printf("D real %d\n", args[1]); }`, "-c", prog).ok(t)

@@ -47,6 +47,13 @@ NOINLINE double real(double d, int i)
 	return d + i;
 }
 
+// Callers in the unit may pass what they like where they like.
+static NOINLINE long local(int a, struct conn *c, long b, short d)
+{
+	printf("P local %d %s %ld %d\n", a, c->name, b, d);
+	return a + b;
+}
+
 static inline __attribute__((always_inline)) int inlined(int x) { return x + 1; }
 
 int main(int argc, char **argv)
@@ -56,10 +63,11 @@ int main(int argc, char **argv)
 	a.p[1].y = -300;
 	a.all = 0x64636261;
 	for (int i = 0; i < 3; i++, a.n++) {
-		visit(&a, i - 1, -1234567890L * i, 200 + i, "a string", -i, 7000 + i, -8);
+		visit(&a, i - 1, -123456789L * i, 200 + i, "a string", -i, 7000 + i, -8);
 		byvalue((struct pair){i, -i - 5L}, (struct large){{1, 2, 3, i}, "seven"}, inlined(i));
 		p.a = (int)swapped(&p).b + i;
 		real(i, i);
+		p.b += local(i * 3, a.next, -i, i - 1) & 1;
 	}
 	return 0;
 }
