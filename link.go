@@ -89,7 +89,9 @@ func (s *Session) Go() (err error) {
 	s.unwindStacks(r)
 	rt.SetActivity(bpf.Active)
 	for _, t := range s.targets {
-		r.unwind.stopForTables(t)
+		if err := r.unwind.stopForTables(t); err != nil {
+			return err
+		}
 		if err := t.Release(); err != nil {
 			return err
 		}

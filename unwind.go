@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"math"
 	"sync"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -95,15 +96,23 @@ func (u *unwinding) target(pid int) {
 
 // stopForTables lets a created process that has not begun run to where its
 // libraries are mapped, and reads their tables there. Where it cannot be
-// stopped they come a little later.
-func (u *unwinding) stopForTables(t *process.Target) {
+// stopped they come a little later. The error is that of the exec.
+func (u *unwinding) stopForTables(t *process.Target) error {
 	if u == nil || !t.Held() {
-		return
+		return nil
+	}
+	if a, _ := u.s.rt.Activity(); a != bpf.Active {
+		return nil // it has ended already: exit() in BEGIN
 	}
 	if err := u.s.advance(t); err != nil {
+		var errno syscall.Errno
+		if !t.Held() && errors.As(err, &errno) {
+			return err
+		}
 		u.s.debugf("unwind tables of process %d: %v", t.PID, err)
 	}
 	u.target(t.PID)
+	return nil
 }
 
 // changed is told what processes have done about their mappings.
