@@ -624,6 +624,12 @@ func argCompat(v val, t types.Type) bool {
 	if types.IsString(v.typ()) && types.IsPointer(t) && types.IsVoid(types.Elem(t)) {
 		return true // a string is an array of characters
 	}
+	if td, ok := t.(*types.Typedef); ok && td.Name == types.TUintptr.Name && types.IsUser(v.typ()) {
+		return true // copyin() and its kin want an address in the process
+	}
+	if td, ok := t.(*types.Typedef); ok && td.Name == types.TUintptr.Name && types.IsUser(v.typ()) {
+		return true // copyin() and its kin want an address in the process
+	}
 	return types.ArgCompat(v.typ(), v.isZero(), t)
 }
 

@@ -34,7 +34,7 @@ func agree(t *testing.T, r result) {
 const argsC = `
 pid$target:a.out:visit:entry
 {
-	printf("D visit %s %d %d %d %s %d %d %d\n", stringof(args[0]->name), args[1], args[2], args[3], copyinstr((uintptr_t)args[4]), args[5], args[6], args[7]);
+	printf("D visit %s %d %d %d %s %d %d %d\n", stringof(args[0]->name), args[1], args[2], args[3], copyinstr(args[4]), args[5], args[6], args[7]);
 	printf("D visit-> %d %d %d %c %d %d %s\n", args[0]->n, args[0]->lo, args[0]->hi, args[0]->part[1], args[0]->p[1].y, args[0]->state, args[0]->text);
 	this->c = args[0];
 	self->copy = *args[0];
