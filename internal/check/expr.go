@@ -627,9 +627,6 @@ func argCompat(v val, t types.Type) bool {
 	if td, ok := t.(*types.Typedef); ok && td.Name == types.TUintptr.Name && types.IsUser(v.typ()) {
 		return true // copyin() and its kin want an address in the process
 	}
-	if td, ok := t.(*types.Typedef); ok && td.Name == types.TUintptr.Name && types.IsUser(v.typ()) {
-		return true // copyin() and its kin want an address in the process
-	}
 	return types.ArgCompat(v.typ(), v.isZero(), t)
 }
 
