@@ -53,6 +53,17 @@ func (c *Checker) stmt(s syntax.Stmt) []Stmt {
 
 func (c *Checker) exprStmt(s *syntax.ExprStmt) Stmt {
 	x := unparen(s.X)
+	for {
+		cond, ok := x.(*syntax.Cond)
+		if !ok {
+			break
+		}
+		operand := c.chosen(cond)
+		if operand == nil {
+			break
+		}
+		x = operand
+	}
 	switch x := x.(type) {
 	case *syntax.Assign:
 		if a, ok := unparen(x.X).(*syntax.Agg); ok {

@@ -47,6 +47,8 @@ func TestErrorFiles(t *testing.T) {
 func TestAccepted(t *testing.T) {
 	for _, src := range []string{
 		`BEGIN { trace("hello"); exit(0); }`,
+		`inline int OPT = 1; inline int NOT = !OPT;
+		 BEGIN { OPT ? printf("%d", pid) : 1; NOT ? nothing() : OPT & 1 ? trace(1) : 1; (OPT ? (@[1] = count()) : 1); OPT ? @[2] = count() : 1; }`,
 		"# 1 \"stddef.h\" 1\ntypedef unsigned long size_t; typedef signed char int8_t;\n# 1 \"other.h\" 1\ntypedef unsigned long size_t;\n" +
 			"# 2 \"\" 2\nBEGIN { trace((size_t)1); trace((int8_t)-1); }",
 		`syscall::read:entry /execname == "cat"/ { self->ts = timestamp; }
@@ -111,6 +113,7 @@ func TestAccepted(t *testing.T) {
 // Words of messages, from the manuals and the compilers of illumos and Oracle.
 func TestMessages(t *testing.T) {
 	for _, tt := range []struct{ src, tag, msg string }{
+		{`BEGIN { pid ? printf("%d", pid) : 1; }`, "D_OP_ACT", "action cannot be used in a conditional context"},
 		{`typedef unsigned long size_t; BEGIN {}`, "D_DECL_IDRED", "typedef redeclared: size_t"},
 		{`nosuch:::x { trace(1); }`, "D_PDESC_ZERO", "probe description nosuch:::x does not match any probes"},
 		{`BEGIN { trace(foo); }`, "D_IDENT_UNDEF", "failed to resolve foo: Unknown variable name"},

@@ -1366,14 +1366,34 @@ func fold(b *Binary) Expr {
 	return &Const{b.E, types.Convert(n, b.T)}
 }
 
+// condition is the first operand of ?:.
+func (c *Checker) condition(x *syntax.Cond) val {
+	q := c.read(x.C)
+	if q.x == nil || !types.IsScalar(q.typ()) {
+		fail(c.pos(x), "D_OP_SCALAR", "operator ?: expression must be of scalar type")
+	}
+	return q
+}
+
+// chosen is the operand that a statement ?: of constant condition comes to, nil
+// if the condition is none. As in DTrace the operand stands for the whole,
+// be it an action, and the other is not looked at.
+func (c *Checker) chosen(x *syntax.Cond) syntax.Expr {
+	k, ok := c.condition(x).constant()
+	switch {
+	case !ok:
+		return nil
+	case k.Value != 0:
+		return unparen(x.X)
+	}
+	return unparen(x.Y)
+}
+
 // cond is ?:.
 func (c *Checker) cond(x *syntax.Cond) val {
 	pos := c.pos(x)
-	q := c.read(x.C)
+	q := c.condition(x)
 	l, r := c.expr(x.X), c.expr(x.Y)
-	if q.x == nil || !types.IsScalar(q.typ()) {
-		fail(pos, "D_OP_SCALAR", "operator ?: expression must be of scalar type")
-	}
 	if l.call != nil && l.call.id.kind == idActFunc || r.call != nil && r.call.id.kind == idActFunc {
 		fail(pos, "D_OP_ACT", "action cannot be used in a conditional context")
 	}
