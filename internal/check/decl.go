@@ -19,7 +19,15 @@ func (c *Checker) lookupType(module, kind, name string) types.Type {
 	switch module {
 	case "", "D", "C":
 	default:
-		return c.env.LookupType(module, kind, name)
+		// A module of the kernel, or the file that the clause's probes are in.
+		if t := c.env.LookupType(module, kind, name); t != nil {
+			return t
+		}
+		if p := c.programTypes(); p != nil && (module == "a.out" || module == c.clause.probes[0].Desc.Module) {
+			t, _ := p.LookupType(space, name)
+			return t
+		}
+		return nil
 	}
 	if module == "C" {
 		t, _ := c.cTypes.LookupType(space, name)
