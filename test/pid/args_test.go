@@ -228,7 +228,7 @@ func TestTypedNames(t *testing.T) {
 		{
 			this->c = args[0];
 			self->d = (struct conn *)arg0;
-			printf("D %s %s %d %d\n", stringof(this->c->name), stringof(self->d->next->name), ((struct args` + "`" + `point *)((uintptr_t)&self->d->p[1]))->y,
+			printf("D %s %s %d %d\n", stringof(this->c->name), stringof(self->d->next->name), ((struct args`+"`"+`point *)((uintptr_t)&self->d->p[1]))->y,
 			    ((struct point *)copyin((uintptr_t)&this->c->p[1], sizeof(struct point)))->y);
 		}`, "-c", prog).ok(t)
 	want := "first second -300 -300"
