@@ -984,6 +984,8 @@ func (f *fn) walk(in *dif.Ins, n int) {
 	// No guess: where the process was is all there is to tell.
 	some := c.newLabel()
 	c.jmpImm(jNE, r0, 0, some)
+	c.load(8, r1, f.machine(pScratch, r1), p.workOff+lib.Arg(0))
+	c.jmpImm(jEQ, r1, 0, some) // a thread of the kernel was nowhere
 	c.call(fnCurrentTaskBTF)
 	c.mov(r1, r0)
 	c.call(fnTaskPtRegs)

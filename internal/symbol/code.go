@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -32,6 +33,11 @@ func (s *Processes) Code(pid int) (stack uint64, code []Code, err error) {
 		if err := p.refresh(); err != nil {
 			return 0, nil, err
 		}
+		if len(p.gens) > 1 && within(p.gens[1], p.gens[0]) {
+			// It only mapped more. What programs before exec had mapped shall not
+			// be forgotten for that.
+			p.gens = slices.Delete(p.gens, 1, 2)
+		}
 		code = code[:0]
 		for _, m := range p.gens[0] {
 			if m.Exec() {
@@ -44,6 +50,20 @@ func (s *Processes) Code(pid int) (stack uint64, code []Code, err error) {
 		}
 	}
 	return 0, nil, errChanging
+}
+
+// within reports whether all code of one set of mappings is in another.
+func within(old, now []*mapped) bool {
+	for _, m := range old {
+		if !m.Exec() {
+			continue
+		}
+		o := lookup(now, m.Start)
+		if o == nil || !o.Exec() || o.Start != m.Start || o.End != m.End || o.Inode != m.Inode || o.Off != m.Off {
+			return false
+		}
+	}
+	return true
 }
 
 // startStack is field 28 of /proc/PID/stat.
