@@ -130,7 +130,7 @@ func TestActions(t *testing.T) {
 		q("ftruncate", `freopen("f"); printf("long text"); ftruncate(); printf("short"); freopen(""); system("cat f");`, "short*"),
 		q("system", `system("echo %d %s", 3, "x");`, "3 x\n*"),
 		{name: "raise", cmd: `dtrace -wqn 'syscall::exit_group:entry /pid == $target/ { printf("raised"); raise(SIGUSR2); }' -c /bin/true`, out: "raised\n"},
-		{name: "stop", cmd: `dtrace -wqn 'syscall::clock_nanosleep:entry /pid == $target && !n++/ { stop(); system("sleep 0.1; grep -c stopped /proc/%d/status; kill -CONT %d", pid, pid); }' -c 'sleep 0.01'`, out: "1\n*"},
+		{name: "stop", cmd: `dtrace -wqn 'syscall::clock_nanosleep:entry /pid == $target && !n++/ { stop(); system("until grep -q stopped /proc/%d/status; do sleep 0.01; done; echo stopped; kill -CONT %d", pid, pid); }' -c 'sleep 0.01'`, out: "stopped\n*"},
 		{name: "chill", cmd: `dtrace -wqn 'BEGIN { t = timestamp; } BEGIN { chill(1000000); } BEGIN { printf("%d", timestamp - t >= 1000000); exit(0); }'`, out: "1\n"},
 		{name: "breakpoint", cmd: `dtrace -wn 'BEGIN { breakpoint(); }'`, err: `breakpoint`, status: 1},
 		{name: "panic", cmd: `dtrace -n 'BEGIN { panic(); }'`, err: `Destructive actions not allowed$`, status: 1}, // with -w it would
