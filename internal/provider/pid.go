@@ -154,6 +154,11 @@ func (p *Pid) Probes(d probe.Desc) ([]*probe.Probe, error) {
 	}
 	stem, rest, ok := cutPid(d.Provider)
 	if !ok {
+		// p*d1234, which may mean static probes as well
+		if n := len(strings.TrimRight(d.Provider, "0123456789")); n < len(d.Provider) && probe.IsGlob(d.Provider) && probe.Glob(d.Provider, "pid"+d.Provider[n:]) {
+			d.Provider = "pid" + d.Provider[n:]
+			return p.Probes(d)
+		}
 		return nil, nil
 	}
 	if stem == "uinstr" && exact(d.Name) && d.Name != "" {

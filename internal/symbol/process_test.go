@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"unsafe"
+
+	"godtrace/internal/testkernel"
 )
 
 // tool runs a program, or skips the test where it is not installed.
@@ -119,6 +121,7 @@ func TestProcess(t *testing.T) {
 
 // Names of stubs, against objdump's.
 func TestPLT(t *testing.T) {
+	testkernel.Shows(t, "1.2")
 	for _, flags := range [][]string{
 		{"-O1", "-Wl,-z,lazy"}, {"-O1", "-Wl,-z,now"}, {"-O1", "-fcf-protection=full", "-Wl,-z,ibtplt"},
 		{"-O1", "-no-pie"}, {"-O1", "-s"},
