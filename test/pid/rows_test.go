@@ -3,7 +3,6 @@ package pid
 import (
 	"fmt"
 	"io"
-	"os"
 	"os/exec"
 	"regexp"
 	"strconv"
@@ -119,30 +118,6 @@ func TestWithDebugger(t *testing.T) {
 	}
 	if err := target.Process.Signal(syscall.Signal(0)); err != nil {
 		t.Errorf("the target: %v", err)
-	}
-}
-
-// The first process may be traced, and lives on.
-func TestInit(t *testing.T) {
-	testkernel.RequireRoot(t)
-	testkernel.Shows(t, "1.32")
-	before, err := os.ReadFile("/proc/1/stat")
-	if err != nil {
-		t.Fatal(err)
-	}
-	d := `syscall:::entry/pid==$target/{@=count()} tick-300ms{exit(0)}`
-	if _, vm := testkernel.InVM(); vm { // a program of ours, in a machine of our own
-		d += ` pid$target:a.out:main.*:entry,pid$target:a.out:main.*:return{@p=count()}`
-	}
-	trace(t, "-qn", d, "-p", "1").ok(t)
-	after, err := os.ReadFile("/proc/1/stat")
-	if err != nil {
-		t.Fatal(err)
-	}
-	// Field 3 is the state, field 22 when it began.
-	a, b := strings.Fields(string(before)), strings.Fields(string(after))
-	if a[21] != b[21] || strings.ContainsAny(b[2], "tTZX") {
-		t.Errorf("process 1 was %s, is %s", before, after)
 	}
 }
 
