@@ -579,12 +579,12 @@ var spaces = map[dw.Tag]types.Space{
 func (f *File) unitNames(u *unit) {
 	r := f.data.Reader()
 	r.Seek(u.die)
-	root, err := r.Next()
+	root, err := f.next(r)
 	if err != nil || root == nil || !root.Children {
 		return
 	}
 	for {
-		e, err := r.Next()
+		e, err := f.next(r)
 		if err != nil || e == nil || e.Tag == 0 || e.Offset >= u.end {
 			return
 		}
@@ -602,7 +602,7 @@ func (f *File) unitNames(u *unit) {
 				})
 			}
 		}
-		if e.Children && skip(r, e) != nil {
+		if e.Children && f.skip(r, e) != nil {
 			return
 		}
 	}

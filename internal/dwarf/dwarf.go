@@ -364,11 +364,38 @@ func (f *File) unitOf(off Offset) *unit {
 	return nil
 }
 
+// next reads the next entry. Its strings that dwz(1) has moved are fetched.
+func (f *File) next(r *dw.Reader) (*dw.Entry, error) {
+	e, err := r.Next()
+	if e == nil || len(f.link) == 0 {
+		return e, err
+	}
+	for i := range e.Field {
+		if v, ok := e.Field[i].Val.(int64); ok && e.Field[i].Class == dw.ClassStringAlt {
+			e.Field[i].Val = f.alternate().text(v)
+		}
+	}
+	return e, err
+}
+
+// text is a string of .debug_str.
+func (f *File) text(off int64) string {
+	if f == nil {
+		return ""
+	}
+	b := f.sect["str"]
+	if off < 0 || off >= int64(len(b)) {
+		return ""
+	}
+	b, _, _ = bytes.Cut(b[off:], []byte{0})
+	return string(b)
+}
+
 // entry reads one entry.
 func (f *File) entry(off Offset) (*dw.Entry, error) {
 	r := f.data.Reader()
 	r.Seek(off)
-	e, err := r.Next()
+	e, err := f.next(r)
 	if err != nil {
 		return nil, err
 	}
@@ -501,16 +528,28 @@ func (f *File) Function(name string) (fns []Function, err error) {
 
 // isVector reports a vector type, which is an array in D.
 func (f *File) isVector(a *types.Array) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.vecs[a]
+	for ; f != nil; f = f.alt {
+		f.mu.Lock()
+		is := f.vecs[a]
+		f.mu.Unlock()
+		if is {
+			return true
+		}
+	}
+	return false
 }
 
 // isEnum reports the union of the variants of an enum of Rust.
 func (f *File) isEnum(s *types.Struct) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.enums[s]
+	for ; f != nil; f = f.alt {
+		f.mu.Lock()
+		is := f.enums[s]
+		f.mu.Unlock()
+		if is {
+			return true
+		}
+	}
+	return false
 }
 
 // Inlined reports whether there is a function of that name which has no code of

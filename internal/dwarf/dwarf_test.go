@@ -234,6 +234,57 @@ func TestPieces(t *testing.T) {
 	}
 }
 
+// Entries that dwz has shared, within a file and among files, are found.
+func TestShared(t *testing.T) {
+	if _, err := exec.LookPath("dwz"); err != nil {
+		t.Skip("SKIP-FEATURE: dwz")
+	}
+	dir := t.TempDir()
+	alone, one, two := filepath.Join(dir, "alone"), filepath.Join(dir, "one"), filepath.Join(dir, "two")
+	for name, from := range map[string]string{alone: build(t, "shapes.c"), one: build(t, "shapes.c"), two: build(t, "shapes.c", "-O2")} {
+		b, err := os.ReadFile(from)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, b, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, args := range [][]string{{alone}, {"-m", filepath.Join(dir, "common"), one, two}} {
+		if out, err := exec.Command("dwz", args...).CombinedOutput(); err != nil {
+			t.Fatalf("dwz: %v\n%s", err, out)
+		}
+	}
+	whole := open(t, build(t, "shapes.c"))
+	for _, file := range []string{alone, one} {
+		f := open(t, file)
+		for _, name := range append(passing, "root") {
+			want, got := function(t, whole, name), function(t, f, name)
+			for i, p := range want.Places() {
+				if g := got.Places()[i]; g.String() != p.String() {
+					t.Errorf("%s: %s(%s): %s, want %s", filepath.Base(file), name, want.Params[i].Name, g, p)
+				}
+				if g, w := layout(got.Params[i].Type), layout(want.Params[i].Type); g != w {
+					t.Errorf("%s: %s(%s): %s, want %s", filepath.Base(file), name, want.Params[i].Name, g, w)
+				}
+			}
+		}
+	}
+}
+
+// layout is a type with the members of what it points to.
+func layout(t types.Type) string {
+	s := t.String()
+	if e := types.Elem(t); e != nil {
+		if st, ok := types.Underlying(e).(*types.Struct); ok {
+			for _, m := range st.Members() {
+				s += fmt.Sprint("; ", m.Off, ".", m.BitOff, ":", m.Bits, " ", types.Decl(m.Type, m.Name))
+			}
+		}
+	}
+	return s
+}
+
 // What is not there is said.
 func TestMissing(t *testing.T) {
 	prog := build(t, "shapes.c", "-O2")

@@ -37,7 +37,7 @@ func (f *File) walk(u *unit, deep bool, do func(*dw.Entry)) error {
 	depth := 0
 	var scope []string // by depth: "net::Conn::"
 	for {
-		e, err := r.Next()
+		e, err := f.next(r)
 		if err != nil {
 			return err
 		}
@@ -318,11 +318,11 @@ func (f *File) children(e *dw.Entry, do func(*dw.Entry) error) error {
 	}
 	r := f.data.Reader()
 	r.Seek(e.Offset)
-	if _, err := r.Next(); err != nil {
+	if _, err := f.next(r); err != nil {
 		return err
 	}
 	for {
-		c, err := r.Next()
+		c, err := f.next(r)
 		if err != nil {
 			return err
 		}
@@ -333,7 +333,7 @@ func (f *File) children(e *dw.Entry, do func(*dw.Entry) error) error {
 			return err
 		}
 		if c.Children {
-			if err := skip(r, c); err != nil {
+			if err := f.skip(r, c); err != nil {
 				return err
 			}
 		}
@@ -341,13 +341,13 @@ func (f *File) children(e *dw.Entry, do func(*dw.Entry) error) error {
 }
 
 // skip passes over the entries below c, which was read last.
-func skip(r *dw.Reader, c *dw.Entry) error {
+func (f *File) skip(r *dw.Reader, c *dw.Entry) error {
 	if to, ok := c.Val(dw.AttrSibling).(Offset); ok && to > c.Offset {
 		r.SkipChildren()
 		return nil
 	}
 	for depth := 1; depth > 0; {
-		e, err := r.Next()
+		e, err := f.next(r)
 		switch {
 		case err != nil:
 			return err
