@@ -2,6 +2,7 @@ package check
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -426,6 +427,12 @@ func (c *Checker) setContext(ctx *clauseCtx) {
 	}
 	ctx.pdesc = probe.Desc{Provider: d.Provider, Module: d.Module, Func: d.Func, Name: d.Name}
 	probes, err := c.env.Probes(ctx.pdesc)
+	if _, ok := errors.AsType[interface {
+		error
+		FeatureMissing() (name, since, workaround string)
+	}](err); ok && c.opts.ZDefs {
+		err = nil // what the kernel lacks has no probes either
+	}
 	if err != nil {
 		if e, ok := err.(*syntax.Error); ok { // a provider may know its own tag: D_PROC_…
 			e.Pos = d.Pos()

@@ -261,6 +261,8 @@ func TestOptions(t *testing.T) {
 		tag  string // "" accepted
 	}{
 		{`nosuch:::x { trace(1); }`, func(o *Options, _ *fakeEnv) { o.ZDefs = true }, ""},
+		{`lacking:::x { trace(1); }`, func(o *Options, _ *fakeEnv) { o.ZDefs = true }, ""},
+		{`lacking:::x { trace(1); }`, nil, "D_PDESC_INVAL"},
 		{`nosuch:::x { trace(args[0]); }`, func(o *Options, _ *fakeEnv) { o.ZDefs = true }, "D_ARGS_MULTI"},
 		{`BEGIN { trace($1); trace($$2); }`, func(o *Options, _ *fakeEnv) { o.DefaultArgs = true }, ""},
 		{`BEGIN { trace($1 + 1); trace($$1); }`, func(o *Options, e *fakeEnv) { e.macros["1"] = "42"; o.Args = []string{"42"} }, ""},

@@ -97,7 +97,16 @@ func (e *fakeEnv) typ(s string) types.Type {
 	return e.kernel.typeOf(n)
 }
 
+// lacking is the error of a provider that the kernel lacks something for.
+type lacking struct{}
+
+func (lacking) Error() string                                    { return "this kernel lacks it" }
+func (lacking) FeatureMissing() (name, since, workaround string) { return }
+
 func (e *fakeEnv) Probes(d probe.Desc) ([]*probe.Probe, error) {
+	if d.Provider == "lacking" {
+		return nil, lacking{}
+	}
 	var out []*probe.Probe
 	for _, p := range e.probes {
 		if probe.Glob(d.Provider, p.Desc.Provider) && probe.Glob(d.Module, p.Desc.Module) && probe.Glob(d.Func, p.Desc.Func) && probe.Glob(d.Name, p.Desc.Name) {
