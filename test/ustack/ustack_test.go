@@ -39,7 +39,7 @@ func build(t *testing.T, source string, flags ...string) string {
 	case ".rs":
 		cmd = exec.Command("rustc", append([]string{"-o", out, src}, flags...)...)
 	default:
-		cmd = exec.Command("go", append(append([]string{"build", "-o", out}, flags...), "./"+src)...)
+		cmd = exec.Command("go", append(append([]string{"build", "-o", out}, flags...), "../trigger/"+source)...)
 	}
 	if _, err := exec.LookPath(cmd.Args[0]); err != nil {
 		t.Skipf("SKIP-FEATURE: %s", cmd.Args[0])
@@ -89,7 +89,11 @@ const whole = "chain`c chain`b chain`a chain`main"
 func TestOmitFramePointer(t *testing.T) {
 	testkernel.RequireRoot(t)
 	testkernel.Shows(t, "0.16", "1.1")
-	for _, flags := range []string{"-O2 -fomit-frame-pointer", "-O2 -fomit-frame-pointer -static", "-O2 -fno-omit-frame-pointer", "-O2 -no-pie -fcf-protection=full", "-O1 -s"} {
+	builds := []string{"-O2 -fomit-frame-pointer", "-O2 -fomit-frame-pointer -static", "-O2 -fno-omit-frame-pointer", "-O2 -no-pie -fcf-protection=full", "-O1 -s"}
+	if _, vm := testkernel.InVM(); vm {
+		builds = builds[:2] // emulated, it takes its time
+	}
+	for _, flags := range builds {
 		prog := build(t, "chain.c", strings.Fields(flags)...)
 		for _, mode := range []string{"auto", "unwind"} {
 			r := testkernel.Trace(t, "-x", "ustackmode="+mode, "-x", "stats", "-qn",
@@ -142,7 +146,11 @@ func TestFramePointersOnly(t *testing.T) {
 func TestEveryInstruction(t *testing.T) {
 	testkernel.RequireRoot(t)
 	testkernel.Shows(t, "0.16", "1.17")
-	for _, flags := range []string{"-O0", "-O2 -fomit-frame-pointer", "-O2 -fcf-protection=full -fstack-protector-all"} {
+	builds := []string{"-O2 -fomit-frame-pointer", "-O0", "-O2 -fcf-protection=full -fstack-protector-all"}
+	if _, vm := testkernel.InVM(); vm {
+		builds = builds[:1]
+	}
+	for _, flags := range builds {
 		prog := build(t, "chain.c", strings.Fields(flags)...)
 		r := testkernel.Trace(t, "-x", "bufsize=16m", "-qn",
 			`pid$target:a.out:a:,pid$target:a.out:b:,pid$target:a.out:c: { printf("at %s %s", probefunc, probename); ustack(); printf("caller %A\n\n", ucaller); }`,
@@ -277,12 +285,12 @@ func TestAgainstGDB(t *testing.T) {
 		{"C, static", "deep.c", "-O2 -fomit-frame-pointer -static", 2, "_start|__clone3?|clone3?"},
 		{"C++", "throw.cc", "-O2", 6, "_start|__clone3?|clone3?"},
 		{"Rust", "deep.rs", "-O -Cstrip=debuginfo", 4, "_start|__clone3?|clone3?"},
-		{"Go", "goprog", "", 3, `runtime\.goexit(\.abi0)?`},
+		{"Go", "stacks", "", 3, `runtime\.goexit(\.abi0)?`},
 	} {
 		t.Run(p.name, func(t *testing.T) {
 			w := start(t, build(t, p.source, strings.Fields(p.flags)...))
 			for range p.stops {
-				oneStop(t, w, p.last, p.source == "goprog")
+				oneStop(t, w, p.last, p.source == "stacks")
 			}
 		})
 	}
@@ -350,6 +358,9 @@ func TestSamples(t *testing.T) {
 	testkernel.Shows(t, "0.16")
 	prog := build(t, "spin.c", "-O2", "-fomit-frame-pointer")
 	least := 500
+	if _, vm := testkernel.InVM(); vm {
+		least = 50 // a timer of a CPU that is emulated is late
+	}
 	r := testkernel.Trace(t, "-x", "stats", "-qn", `profile-997/pid == $target && arg1/{ @[ustack()] = count(); }`, "-c", prog+" 1000").OK(t)
 	testkernel.Lost(t, r.Stderr)
 	total, cut := 0, 0
@@ -471,7 +482,7 @@ func TestGoStripped(t *testing.T) {
 		if flags != "" {
 			args = []string{flags}
 		}
-		w := start(t, build(t, "goprog", args...))
+		w := start(t, build(t, "stacks", args...))
 		tid := w.reads(t)
 		tr := testkernel.Begin(t, "-p", strconv.Itoa(w.cmd.Process.Pid), "-qn", `syscall::read:return/pid == $target && tid == `+tid+`/{ ustack(); exit(0); }`)
 		if _, err := w.in.Write([]byte("x")); err != nil {
@@ -489,7 +500,7 @@ func TestGoStripped(t *testing.T) {
 		if want == nil {
 			want = got
 		}
-		if !slices.Equal(got, want) || len(got) < 15 || got[len(got)-1] != "goprog`runtime.goexit" || !slices.Contains(got, "goprog`main.waitForByte") {
+		if !slices.Equal(got, want) || len(got) < 15 || got[len(got)-1] != "stacks`runtime.goexit" || !slices.Contains(got, "stacks`main.waitForByte") {
 			t.Errorf("%q:\n%q, with symbols\n%q", flags, got, want)
 		}
 	}
@@ -500,7 +511,7 @@ func TestGoStripped(t *testing.T) {
 // another stack for good.
 func TestGoSamples(t *testing.T) {
 	testkernel.RequireRoot(t)
-	prog := build(t, "goprog", "-ldflags=-s -w")
+	prog := testkernel.Trigger(t, "stacks")
 	r := testkernel.Trace(t, "-x", "stats", "-x", "ustackframes=127", "-qn", `profile-997/pid == $target && arg1/{ @[ustack()] = count(); }`, "-c", prog+" 1500").OK(t)
 	testkernel.Lost(t, r.Stderr)
 	total, cut := 0, 0
@@ -513,7 +524,7 @@ func TestGoSamples(t *testing.T) {
 		total += n
 		end := strings.TrimSuffix(s[len(s)-1], ".abi0")
 		switch end {
-		case "goprog`runtime.goexit", "goprog`runtime.mstart", "goprog`runtime.rt0_go", "goprog`runtime.mcall", "goprog`runtime.morestack", "goprog`_rt0_amd64_linux":
+		case "stacks`runtime.goexit", "stacks`runtime.mstart", "stacks`runtime.rt0_go", "stacks`runtime.mcall", "stacks`runtime.morestack", "stacks`_rt0_amd64_linux":
 		case "[...]":
 			cut += n
 			t.Logf("%d: %q", n, s)
@@ -524,7 +535,7 @@ func TestGoSamples(t *testing.T) {
 		}
 	}
 	t.Logf("%d samples, %d cut\n%s", total, cut, r.Stderr)
-	if total < 100 || cut > total/50 {
+	if total < 20 || cut > total/50 {
 		t.Errorf("%d samples, %d of them not to the end", total, cut)
 	}
 }

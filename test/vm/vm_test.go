@@ -32,7 +32,7 @@ var (
 // they show of the kernel, test/rows shows in the guests.
 var hostOnly = []string{
 	"TestLanguageHalfIsPure", "TestReproducible", "TestSetuid", "TestOptionsPage",
-	"TestUnwindAgainstGDB", "TestDamaged", "TestFile", "TestScripts",
+	"TestUnwindAgainstGDB", "TestDamaged", "TestFile", "TestScripts", "TestAgainstGDB", "TestGoStripped",
 }
 
 // packagesWanted are Debian's, as far as the host has them: what tests compile

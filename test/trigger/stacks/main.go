@@ -1,4 +1,4 @@
-// Goprog reads at the end of a chain of calls: recursion, closures, interfaces,
+// Stacks reads at the end of a chain of calls: recursion, closures, interfaces,
 // deferred calls, a goroutine. With an argument it works for so many
 // milliseconds instead, interrupted by signals of its own.
 package main
