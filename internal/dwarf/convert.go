@@ -1,6 +1,7 @@
 package dwarf
 
 import (
+	"bytes"
 	dw "debug/dwarf"
 	"errors"
 	"fmt"
@@ -96,16 +97,16 @@ func (f *File) alternate() *File {
 		try = append(try, fmt.Sprintf("/usr/lib/debug/.build-id/%x/%x.debug", id[:1], id[1:]))
 	}
 	for _, name := range try {
-		if file, err := os.Open(name); err == nil {
-			f.alt, err = Load(file, name)
-			file.Close()
-			if err == nil {
-				f.alt.altOK = true // such a file refers to no other
-				return f.alt
-			}
+		if st, err := os.Stat(name); err != nil || !st.Mode().IsRegular() {
+			continue
+		}
+		if alt, err := Open(name); err == nil && bytes.HasSuffix(alt.note, []byte(id)) {
+			alt.altOK = true // such a file refers to no other
+			f.alt = alt
+			break
 		}
 	}
-	return nil
+	return f.alt
 }
 
 // make makes the type at off, once.

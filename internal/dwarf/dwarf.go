@@ -49,6 +49,7 @@ type File struct {
 	sect  map[string][]byte
 	mem   *mapping // what sect points into
 	link  []byte   // .gnu_debugaltlink
+	note  []byte   // with the build-id at its end
 
 	mu    sync.Mutex
 	units []*unit
@@ -235,8 +236,11 @@ func New(b []byte, name string) (f *File, err error) {
 		zip := false
 		if !ok {
 			if key, zip = strings.CutPrefix(s.Name, ".zdebug_"); !zip {
-				if s.Name == ".gnu_debugaltlink" {
+				switch s.Name {
+				case ".gnu_debugaltlink":
 					f.link, _ = s.Data()
+				case ".note.gnu.build-id":
+					f.note, _ = s.Data()
 				}
 				continue
 			}
@@ -528,28 +532,18 @@ func (f *File) Function(name string) (fns []Function, err error) {
 
 // isVector reports a vector type, which is an array in D.
 func (f *File) isVector(a *types.Array) bool {
-	for ; f != nil; f = f.alt {
-		f.mu.Lock()
-		is := f.vecs[a]
-		f.mu.Unlock()
-		if is {
-			return true
-		}
-	}
-	return false
+	f.mu.Lock()
+	is, alt := f.vecs[a], f.alt
+	f.mu.Unlock()
+	return is || alt != nil && alt.isVector(a)
 }
 
 // isEnum reports the union of the variants of an enum of Rust.
 func (f *File) isEnum(s *types.Struct) bool {
-	for ; f != nil; f = f.alt {
-		f.mu.Lock()
-		is := f.enums[s]
-		f.mu.Unlock()
-		if is {
-			return true
-		}
-	}
-	return false
+	f.mu.Lock()
+	is, alt := f.enums[s], f.alt
+	f.mu.Unlock()
+	return is || alt != nil && alt.isEnum(s)
 }
 
 // Inlined reports whether there is a function of that name which has no code of
