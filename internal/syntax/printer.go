@@ -431,7 +431,7 @@ func (p *printer) structSpec(s *StructSpec, scope string) {
 		kind = "union"
 	}
 	p.put(kind)
-	if s.Tag != "" {
+	if scope+s.Tag != "" {
 		p.put(" ", scope, s.Tag)
 	}
 	if !s.HasBody {
@@ -467,7 +467,7 @@ func (p *printer) field(f *FieldDecl) {
 
 func (p *printer) enumSpec(e *EnumSpec, scope string) {
 	p.put("enum")
-	if e.Tag != "" {
+	if scope+e.Tag != "" {
 		p.put(" ", scope, e.Tag)
 	}
 	if !e.HasBody {
