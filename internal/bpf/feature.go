@@ -38,14 +38,14 @@ func errPrivilege(err error) error {
 type PrivilegeError struct{ Err error }
 
 func (e *PrivilegeError) Error() string {
-	return fmt.Sprintf("no permission to load BPF programs: run as root or with the capabilities bpf, perfmon and sys_admin (%v)", e.Err)
+	return fmt.Sprintf("no permission to load BPF programs: run as root or with the capabilities CAP_BPF and CAP_PERFMON (%v)", e.Err)
 }
 
 func (e *PrivilegeError) Unwrap() error { return e.Err }
 
 // FeatureMissing makes tests without privilege skip.
 func (e *PrivilegeError) FeatureMissing() (name, since, workaround string) {
-	return "BPF privilege", "root", "run as root or with CAP_BPF, CAP_PERFMON and CAP_SYS_ADMIN"
+	return "BPF privilege", "root", "run as root or with CAP_BPF and CAP_PERFMON"
 }
 
 func errNoBTF(err error) error {
