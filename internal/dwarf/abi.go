@@ -76,7 +76,7 @@ func (fn *Function) Places() []Place {
 		switch {
 		case p.Entry != nil && (said || p.Entry[0].Kind != PieceReg):
 			out[i] = Place{Pieces: p.Entry}
-		case p.Gone || p.Entry == nil && !sure:
+		case p.Gone || !sure:
 			out[i].Err = fmt.Errorf("'%s' was optimised away: its value cannot be had at the entry of %s", p.Name, fn.Name)
 			if !p.Gone {
 				out[i].Err = fmt.Errorf("'%s' of %s was optimised, and the debugging information does not say where its value lies at the entry", p.Name, fn.Name)
