@@ -343,10 +343,10 @@ func unwindRule(r *symbol.Row) bpf.UnwindRule {
 		return bpf.UnwindLost
 	}
 	out := bpf.UnwindRule{
-		CFAOff: r.CFAOff, RBPOff: r.RBPOff, RAOff: int16(r.RAOff), CFAAdd: int16(r.CFAAdd),
-		RBP: where(r.RBP), RA: where(r.RA), Signal: r.Signal,
+		CFAOff: r.CFAOff, RBPOff: int16(r.RBPOff), RBXOff: int16(r.RBXOff), RAOff: int16(r.RAOff), CFAAdd: int16(r.CFAAdd),
+		RBP: where(r.RBP), RBX: where(r.RBX), RA: where(r.RA), Signal: r.Signal,
 	}
-	if int32(out.RAOff) != r.RAOff || int32(out.CFAAdd) != r.CFAAdd {
+	if int32(out.RBPOff) != r.RBPOff || int32(out.RBXOff) != r.RBXOff || int32(out.RAOff) != r.RAOff || int32(out.CFAAdd) != r.CFAAdd {
 		return bpf.UnwindRule{CFA: bpf.UnwindUnknown}
 	}
 	switch r.CFA {

@@ -88,10 +88,11 @@ const (
 
 // UnwindRule says how to get from a frame to its caller's.
 type UnwindRule struct {
-	CFAOff, RBPOff int32
+	CFAOff         int32
+	RBPOff, RBXOff int16 // RBXOff 0: not saved
 	RAOff, CFAAdd  int16 // CFAAdd is added after the load of a Deref
 	CFA            UnwindCFA
-	RBP, RA        UnwindWhere
+	RBP, RBX, RA   UnwindWhere
 	Reg            uint8
 	Signal         bool
 }
@@ -236,12 +237,16 @@ func (u *Unwind) rule(r UnwindRule) (uint32, error) {
 	b := u.data.mem[atRules+16*n:][:16]
 	le := binary.LittleEndian
 	le.PutUint32(b, uint32(r.CFAOff))
-	le.PutUint32(b[4:], uint32(r.RBPOff))
+	le.PutUint16(b[4:], uint16(r.RBPOff))
+	le.PutUint16(b[6:], uint16(r.RBXOff))
 	le.PutUint16(b[8:], uint16(r.RAOff))
 	le.PutUint16(b[10:], uint16(r.CFAAdd))
 	b[12], b[13], b[14] = byte(r.CFA), byte(r.RBP)|byte(r.RA)<<4, r.Reg
 	if r.Signal {
 		b[15] |= 1
+	}
+	if r.RBX == UnwindAtRSP {
+		b[15] |= 8
 	}
 	if r.RA == UnwindAtCFA && r.RAOff == -8 {
 		switch {

@@ -44,16 +44,19 @@ type Row struct {
 	CFA    CFAKind
 	Reg    uint8 // of CFAReg, as DWARF numbers them
 	RBP    Where
+	RBX    Where // AtCFA, AtRSP; else it is where the last one that saved it put it
 	RA     Where // AtCFA with RAOff -8 but for signal frames
 	Signal bool  // the caller was interrupted: its PC is an instruction, not behind a call
 	CFAOff int32
 	CFAAdd int32
 	RBPOff int32
+	RBXOff int32
 	RAOff  int32
 }
 
 // DWARF numbers of registers on x86-64.
 const (
+	dwRBX = 3
 	dwRBP = 6
 	dwRSP = 7
 	dwRIP = 16
@@ -145,6 +148,7 @@ type state struct {
 	off     int64
 	add     int64
 	rbp, ra rule
+	rbx     rule
 }
 
 type rule struct {
@@ -404,6 +408,9 @@ func (st *state) row(pc uint64, signal bool) Row {
 	}
 	r.RBP, r.RBPOff = st.rbp.where, int32(st.rbp.off)
 	r.RA, r.RAOff = st.ra.where, int32(st.ra.off)
+	if w := st.rbx.where; w == AtCFA || w == AtRSP {
+		r.RBX, r.RBXOff = w, int32(st.rbx.off)
+	}
 	if st.ra.undef {
 		// How start routines say that nobody called them.
 		return Row{PC: pc, CFA: CFAEnd}
@@ -529,6 +536,8 @@ func (m *machine) exec(r *reader, pc, end uint64, emit func(uint64, *state)) err
 
 func (m *machine) set(reg uint64, to rule) {
 	switch reg {
+	case dwRBX:
+		m.rbx = to
 	case dwRBP:
 		m.rbp = to
 	case m.cie.ra:
@@ -538,6 +547,8 @@ func (m *machine) set(reg uint64, to rule) {
 
 func (m *machine) restore(reg uint64) {
 	switch reg {
+	case dwRBX:
+		m.rbx = m.init.rbx
 	case dwRBP:
 		m.rbp = m.init.rbp
 	case m.cie.ra:

@@ -539,3 +539,38 @@ func TestGoSamples(t *testing.T) {
 		t.Errorf("%d samples, %d of them not to the end", total, cut)
 	}
 }
+
+// A library function called for the first time: the linker binds it, in frames
+// of its own kind.
+func TestLazyBinding(t *testing.T) {
+	testkernel.RequireRoot(t)
+	prog := build(t, "chain.c", "-O2", "-fomit-frame-pointer", "-Wl,-z,lazy")
+	r := testkernel.Trace(t, "-x", "ustackmode=unwind", "-qn",
+		`pid$target:ld-linux-x86-64.so.2:_dl_fixup:entry,pid$target:ld-linux-x86-64.so.2:_dl_lookup_symbol_x:entry { printf("at %s", probefunc); ustack(); printf("\n"); }`,
+		"-c", prog+" 1 1")
+	if r.Err != nil && strings.Contains(r.Stderr, "does not match any probes") {
+		t.Skip("SKIP-FEATURE: symbols of the dynamic linker")
+	}
+	r.OK(t)
+	seen := map[string]bool{}
+	for _, s := range stacks(strings.ReplaceAll(r.Stdout, "x\n", "")) {
+		if len(s) < 3 || !strings.HasPrefix(s[0], "at ") {
+			t.Fatalf("%q", s)
+		}
+		names := bares(s[1:])
+		i := slices.IndexFunc(names, func(f string) bool { return strings.Contains(f, "_dl_runtime_resolve") })
+		if i < 0 {
+			continue // not from a call
+		}
+		seen[names[0]] = true
+		if end := names[len(names)-1]; end != "chain`_start" {
+			t.Errorf("%q ends in %s", names, end)
+		}
+		if caller := names[i+1]; caller != "chain`main" && caller != "chain`c" && !strings.HasPrefix(caller, "libc.so.6`") {
+			t.Errorf("%s was bound for %s: %q", names[0], caller, names)
+		}
+	}
+	if len(seen) == 0 {
+		t.Errorf("nothing was bound\n%s", r.Stdout)
+	}
+}

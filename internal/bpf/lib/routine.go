@@ -49,7 +49,7 @@ var CWD = &Routine{Func: "dt_cwd", Bytes: pathMax, Members: paths}
 // UStack walks the user stack of the current thread by unwind tables: dst gets
 // the frames, the result is how many there are. Argument 0 is mm_struct's
 // start_stack, by which a program that was executed since is told.
-var UStack = &Routine{Func: "dt_ustack", Bytes: 21 * 8}
+var UStack = &Routine{Func: "dt_ustack", Bytes: 22 * 8}
 
 // Member is a member of a kernel structure, as btf names it.
 type Member struct{ Tag, Path string }

@@ -27,14 +27,14 @@ struct row {
 };
 
 struct rule {
-	int cfaoff, rbpoff;
-	short raoff, cfaadd;
+	int cfaoff;
+	short rbpoff, rbxoff, raoff, cfaadd; // rbxoff 0: RBX is not saved
 	u8 cfa, where, reg, flags; // where: of RBP, and of the return address << 4
 };
 
 enum { CFA_NONE, CFA_END, CFA_RSP, CFA_RBP, CFA_REG, CFA_RSP_DEREF, CFA_RBP_DEREF, CFA_PLT, CFA_UNKNOWN, CFA_FP };
 enum { SAME, AT_CFA, AT_RSP, AT_RBP, UNKNOWN };
-enum { SIGNAL = 1, PAIR = 2, PLAIN = 4 }; // PAIR: RBP and return address side by side at CFA-16; PLAIN: RBP as it is
+enum { SIGNAL = 1, PAIR = 2, PLAIN = 4, RBX_RSP = 8 }; // PAIR: RBP and return address side by side at CFA-16; PLAIN: RBP as it is; RBX_RSP: rbxoff counts from RSP
 
 #define WANTED_SLOTS 1024
 #define CPU_SLOTS    512
@@ -91,7 +91,11 @@ enum { GOING, AT_END, AT_CUT };
 
 // The registers at the beginning, struct pt_regs, are in the work area.
 #define NREGS 21
-enum { REG_BP = 4, REG_IP = 16, REG_CS = 17, REG_SP = 19 };
+enum { REG_BP = 4, REG_BX = 5, REG_IP = 16, REG_CS = 17, REG_SP = 19 };
+
+// Behind them, where the last frame that saved RBX put it: the linker's lazy
+// binding has its frame by that. 0: it is in the register still.
+#define SAVED_BX (((volatile u64 *)w->buf)[NREGS])
 
 INLINE struct range *range_at(u64 i)
 {
@@ -293,6 +297,11 @@ PART(find_cfa)
 		V(CFA) = V(SP) + 8;
 		if ((V(PC) & 15) >= off)
 			V(CFA) += 8;
+	} else if (kind == CFA_REG && r->reg == REG_BX) {
+		V(TMP) = ((volatile u64 *)w->buf)[REG_BX];
+		if (SAVED_BX && read_user(&w->s[TMP], 8, (void *)SAVED_BX))
+			V(STATE) = AT_CUT;
+		V(CFA) = V(TMP) + off;
 	} else if (kind == CFA_REG && V(COUNT) == 1) {
 		u64 k = r->reg;
 		keep(k);
@@ -359,6 +368,14 @@ INLINE void by_rule(struct env *e)
 	}
 	if (bad)
 		V(STATE) = AT_CUT;
+	s64 rbx = r->rbxoff;
+	if (rbx) {
+		if (flags & RBX_RSP)
+			rbx += V(SP);
+		else
+			rbx += V(CFA);
+		SAVED_BX = rbx;
+	}
 	V(SP) = V(CFA);
 	V(EXACT) = flags & SIGNAL;
 }
@@ -457,6 +474,7 @@ ROUTINE(ustack)
 	V(EXACT) = 1;
 	V(COUNT) = 0;
 	V(RANGE) = 0;
+	SAVED_BX = 0;
 	V(STATE) = GOING;
 	ENV(e);
 	LOOP(ustack_step, &e);
