@@ -48,7 +48,9 @@ func (o *Object) goRows() []Row {
 		default:
 			t.frameSizes(f, func(pc uint64, size int32) {
 				r := Row{PC: pc, CFA: CFARSP, CFAOff: size + 8, RA: AtCFA, RAOff: -8}
-				if size >= 8 && !f.Asm {
+				if size < 0 {
+					r = Row{PC: pc, CFA: CFAUnknown} // it has taken the return address off
+				} else if size >= 8 && !f.Asm {
 					r.RBP, r.RBPOff = AtCFA, -16 // the first thing that is saved
 				}
 				add(r)
@@ -60,7 +62,7 @@ func (o *Object) goRows() []Row {
 }
 
 // frameSizes calls each with the bytes on the stack above the return address,
-// from pc on: pairs of differences, of the size and of pc, the former with its
+// from pc on; fewer than none where that is not on it any more: pairs of differences, of the size and of pc, the former with its
 // sign in the lowest bit.
 func (t *GoTable) frameSizes(f *GoFunc, each func(pc uint64, size int32)) {
 	if uint64(f.pcsp) >= uint64(len(t.pctab)) {
@@ -79,7 +81,7 @@ func (t *GoTable) frameSizes(f *GoFunc, each func(pc uint64, size int32)) {
 			size += int32(d >> 1)
 		}
 		n := r.uleb()
-		if r.bad || n == 0 || size < 0 {
+		if r.bad || n == 0 {
 			return
 		}
 		each(pc, size)
