@@ -111,6 +111,7 @@ type plan struct {
 	idTab    int // u32 ID of each probe
 	// records
 	largest         int
+	largestLine     int // of the clause with the largest record
 	needRing        bool
 	needSpec        bool
 	needStates      bool // of speculations
@@ -399,7 +400,9 @@ func (p *plan) scan() error {
 				if in.A != 0 {
 					p.needSpec, p.needStates = true, true
 				}
-				p.largest = max(p.largest, dif.HdrSize+p.obj.Records[in.Sym].Size+8)
+				if n := dif.HdrSize + p.obj.Records[in.Sym].Size + 8; n > p.largest {
+					p.largest, p.largestLine = n, int(in.Line)
+				}
 			case dif.TProbeStr:
 				needNum = true
 			case dif.TBuiltin, dif.RecBuiltin:
@@ -468,7 +471,7 @@ func (p *plan) scan() error {
 		}
 	})
 	if p.largest > 0xfff8 {
-		return &TooComplexError{Reason: fmt.Sprintf("a record of %d bytes, the most is %d", p.largest-dif.HdrSize-8, 0xfff8-dif.HdrSize-8)}
+		return &TooComplexError{Line: p.largestLine, Reason: fmt.Sprintf("a record of %d bytes, the most for a clause is %d", p.largest-dif.HdrSize-8, 0xfff8-dif.HdrSize-8)}
 	}
 	// Constants. Offset 0 of the map is never a string or table.
 	p.strOff = make([]int, len(p.obj.Strings))

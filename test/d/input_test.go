@@ -134,17 +134,23 @@ func doubling() string {
 	return b.String()
 }
 
-// A clause that is too large for eBPF is refused with its line and what to do.
+// A clause that is too large for eBPF is refused with its line.
 func TestTooLarge(t *testing.T) {
 	testkernel.RequireRoot(t)
-	file := filepath.Join(t.TempDir(), "large.d")
-	src := "int x;\nBEGIN\n{\n" + strings.Repeat("\tx = x * 3 + strlen(execname);\n", 20000) + "}\n"
-	if err := os.WriteFile(file, []byte(src), 0o666); err != nil {
-		t.Fatal(err)
-	}
-	out, err := exec.CommandContext(t.Context(), testkernel.Godtrace(t), "-s", file, "-c", "true").CombinedOutput()
-	if want := "line 2: program too complex: the code of a clause is longer"; err == nil || !strings.Contains(string(out), want) {
-		t.Errorf("%v: %.300s, want %q", err, out, want)
+	for _, tt := range []struct{ src, want string }{
+		{"int x;\nBEGIN\n{\n" + strings.Repeat("\tx = x * 3 + strlen(execname);\n", 20000) + "}\n",
+			"line 2: program too complex: the code of a clause is longer"},
+		{"BEGIN\n{\n\ttrace(1);\n}\nBEGIN\n{\n\ttracemem(curthread, 60000);\n\ttracemem(curthread, 60000);\n}\n",
+			"line 5: program too complex: a record of 120000 bytes, the most for a clause is "},
+	} {
+		file := filepath.Join(t.TempDir(), "large.d")
+		if err := os.WriteFile(file, []byte(tt.src), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		out, err := exec.CommandContext(t.Context(), testkernel.Godtrace(t), "-s", file, "-c", "true").CombinedOutput()
+		if err == nil || !strings.Contains(string(out), tt.want) {
+			t.Errorf("%v: %.300s, want %q", err, out, tt.want)
+		}
 	}
 }
 
