@@ -61,9 +61,10 @@ func (o *Object) goRows() []Row {
 	return rows
 }
 
-// frameSizes calls each with the bytes on the stack above the return address,
-// from pc on; fewer than none where that is not on it any more: pairs of differences, of the size and of pc, the former with its
-// sign in the lowest bit.
+// frameSizes calls each with the bytes on the stack below the return address,
+// from pc on; fewer than none where that is not on it any more. The table has
+// pairs of differences, of the size and of pc, the former with its sign in the
+// lowest bit.
 func (t *GoTable) frameSizes(f *GoFunc, each func(pc uint64, size int32)) {
 	if uint64(f.pcsp) >= uint64(len(t.pctab)) {
 		return
