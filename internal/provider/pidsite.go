@@ -136,7 +136,7 @@ func (u *userFile) entry(f *function) (exit, error) {
 	e.step = first.Uprobe()
 	second := 0
 	if u.isGo() {
-		if n := behindStackCheck(head); n > 0 {
+		if n := behindStackCheck(head, u.mode()); n > 0 {
 			if next, err := u.mode().Decode(head[n:]); err == nil && next.Uprobe() != insn.Refused {
 				e.off += uint64(n)
 				e.fnOff, e.step = uint32(n), next.Uprobe()
@@ -171,12 +171,17 @@ func (e *refusedError) Error() string { return "the kernel does not put probes o
 // asks whether the stack suffices; 0 without it. Where it does not, the
 // function begins anew on a larger stack, so that its first instruction runs
 // twice in one call. The check leaves the registers of arguments alone.
-func behindStackCheck(head []byte) int {
-	const r14 = 14 // the goroutine; its member stackguard0 is at 0x10
+func behindStackCheck(head []byte, mode insn.Mode) int {
+	// The goroutine's member stackguard0, behind two words, and the register with
+	// its address; in 32-bit code it is loaded before.
+	guard, base := int64(0x10), byte(14)
+	if mode == insn.Mode32 {
+		guard, base = 8, 1
+	}
 	compared := false
 	end := 0
-	insn.Walk(head, 0, func(a insn.At) bool {
-		if m, ok := a.Mem(); ok && a.Map == insn.Map1 && a.Op == 0x3b && m.Base == r14 && m.Disp == 0x10 {
+	mode.Walk(head, 0, func(a insn.At) bool {
+		if m, ok := a.Mem(); ok && a.Map == insn.Map1 && a.Op == 0x3b && m.Base == base && m.Disp == guard {
 			compared = true
 		} else if c := a.Class(); c.Conditional() {
 			if compared {

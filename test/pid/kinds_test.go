@@ -1,7 +1,9 @@
 package pid
 
 import (
+	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -125,5 +127,41 @@ func TestTailNote(t *testing.T) {
 	r := trace(t, "-lvn", "pid$target:a.out:tail:return", "-c", prog)
 	if !strings.Contains(r.Stdout, "a jump out") {
 		t.Errorf("-lv does not show the jump:\n%s", r.Stdout)
+	}
+}
+
+// A 32-bit Go program: each call counts once, though the stack grows.
+func TestGo32(t *testing.T) {
+	testkernel.RequireRoot(t)
+	testkernel.Shows(t, "1.30", "4.14")
+	if _, vm := testkernel.InVM(); vm {
+		return // a guest has no Go
+	}
+	prog := filepath.Join(t.TempDir(), "calls")
+	build := exec.Command("go", "build", "-o", prog, "../trigger/calls")
+	build.Env = append(os.Environ(), "GOARCH=386", "CGO_ENABLED=0")
+	if msg, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v\n%s", err, msg)
+	}
+	if err := exec.Command(prog, "1").Run(); err != nil {
+		t.Skipf("SKIP-FEATURE: 32-bit programs: %v", err)
+	}
+	r := trace(t, "-qn", `
+		pid$target:a.out:main.leaf:entry,pid$target:a.out:main.deep:entry,pid$target:a.out:main.big:entry{@e[probefunc]=count();}
+		pid$target:a.out:main.leaf:return,pid$target:a.out:main.deep:return,pid$target:a.out:main.big:return{@r[probefunc]=count();}
+		END{printa("got %s %@d %@d\n",@e,@r)}`, "-c", prog+" 30").ok(t)
+	got := counts(r.Stdout, "got")
+	n := 0
+	for line := range strings.Lines(r.Stdout) {
+		f := strings.Fields(line)
+		if len(f) == 3 && strings.HasPrefix(f[0], "main.") {
+			n++
+			if want := f[1] + " " + f[1]; got[f[0]] != want {
+				t.Errorf("%s: calls, returns %q; the program counts %q", f[0], got[f[0]], want)
+			}
+		}
+	}
+	if n != 3 {
+		t.Errorf("the program counts %d functions, want 3:\n%s\n%s", n, r.Stdout, r.Stderr)
 	}
 }
