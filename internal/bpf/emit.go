@@ -614,6 +614,10 @@ func (f *fn) ins(in *dif.Ins) {
 		b, off := f.tempMem(in.Temp, int(in.Imm), r1)
 		c.store(4, b, off, r0)
 	case dif.TStack:
+		if t := &f.temps[in.Temp-1]; t.stack && f.p.release < 6<<8|3 {
+			// bpf_get_stack() of raw tracepoints wants memory that was written to.
+			f.zero(fp, t.off+int(in.Imm), int(in.Size))
+		}
 		f.stack(in, func(r reg, off int) { f.tempPtr(r, in.Temp, int(in.Imm)+off) })
 	case dif.TVar:
 		f.tvar(in)

@@ -30,6 +30,8 @@ type line struct {
 	err string // what standard error must match, if anything
 	// status is that of the shell's last command.
 	status int
+	// needs is a feature; a kernel without it must be named as such.
+	needs string
 }
 
 // block is text that begins on a line of its own in the source.
@@ -72,6 +74,10 @@ func run(t *testing.T, bin string, l line) {
 	}
 	if ctx.Err() != nil {
 		t.Fatalf("does not end:\n%s\n%s", out.String(), errs.String())
+	}
+	if l.needs != "" && strings.Contains(errs.String(), "this kernel has no "+l.needs+" (since ") {
+		t.Logf("this kernel has not what it needs: %s", errs.String())
+		return
 	}
 	got := probeLine.ReplaceAllString(out.String(), "  -      #$3")
 	got = flowLine.ReplaceAllString(got, "  -$1")
