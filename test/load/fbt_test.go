@@ -51,7 +51,7 @@ func TestFunctionRounds(t *testing.T) {
 	stop := background(t, "-call", "getppid", "-for", "1h", "-threads", "2")
 	defer stop()
 	workload := testkernel.Trigger(t, "syscalls") + " -call getppid -n 500"
-	for i := range rounds(3*len(engines), 1000) {
+	for i := range rounds(len(engines), 1000) {
 		engine := engines[i%len(engines)]
 		r := trace(t, "-q", "-x", "fbt="+engine, "-n", `
 			fbt::__do_sys_getppid:entry /pid == $target/ { @e = count(); }
@@ -82,7 +82,7 @@ func TestEveryFunction(t *testing.T) {
 		if i == 0 {
 			length = size(5*time.Second, time.Minute)
 		}
-		tr := testkernel.Begin(t, "-n", `fbt:::entry { @e = count(); } fbt:::return { @r = count(); }
+		tr := testkernel.Begin(t, "-q", "-n", `fbt:::entry { @e = count(); } fbt:::return { @r = count(); }
 			END { printa("entries %@d\n", @e); printa("returns %@d\n", @r); printf("END\n"); }`)
 		stop := background(t, "-call", "read", "-for", "1h", "-threads", "2")
 		n := 0
@@ -115,7 +115,7 @@ func TestKillFunctions(t *testing.T) {
 	stop := background(t, "-call", "read", "-for", "1h", "-threads", "2")
 	defer stop()
 	rng := rand.New(rand.NewPCG(3, 4))
-	for i := range rounds(6, 200) {
+	for i := range rounds(3, 200) {
 		desc := []string{"fbt::vfs_read:", "fbt::vfs_*:", "fbt:::"}[i%3]
 		if desc == "fbt:::" && !multi {
 			continue
