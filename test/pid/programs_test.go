@@ -129,7 +129,12 @@ os.abort()`, python, "-S"),
 			for i, desc := range slices.Sorted(maps.Keys(c.want)) {
 				fmt.Fprintf(&d, "pid$target:%s { @want%d = count(); } END { printa(\"want %s %%@d\\n\", @want%d); }\n", desc, i, desc, i)
 			}
-			if c.trace == "" {
+			switch _, vm := testkernel.InVM(); {
+			case oneByOne():
+				c.trace = "pid$target:a.out:_Z*:"
+			case vm:
+				c.trace = "pid$target:libstdc++*:*throw*:entry, pid$target:libgcc_s*::entry, pid$target:libgcc_s*::return, pid$target:a.out::"
+			case c.trace == "":
 				c.trace = everything
 			}
 			fmt.Fprintf(&d, "%s { @ = count(); } END { printa(\"firings all %%@d\\n\", @); printf(\"target pid %%d\\n\", $target); }", c.trace)

@@ -129,10 +129,14 @@ func TestLibraryCounts(t *testing.T) {
 	prog := compile(t, source(t, "frees.c", `
 		#include <stdlib.h>
 		int main(int c, char **v) { for (int i = atoi(v[1]); i > 0; i--) free(malloc(i)); return 0; }`), "-O1", "-fno-builtin")
+	functions := ""
+	if oneByOne() {
+		functions = "*free*"
+	}
 	line := regexp.MustCompile(`^  (\S+) +(\d+)$`)
 	free := map[string][]int{}
 	for _, n := range []int{100, 300} {
-		r := trace(t, "-qn", `pid$target:libc.so.6::entry { @[probefunc] = count(); }`, "-c", fmt.Sprintf("%s %d", prog, n)).ok(t)
+		r := trace(t, "-qn", "pid$target:libc.so.6:"+functions+":entry { @[probefunc] = count(); }", "-c", fmt.Sprintf("%s %d", prog, n)).ok(t)
 		last := 0
 		for l := range strings.Lines(r.Stdout) {
 			l = strings.TrimRight(l, "\n")
