@@ -424,8 +424,11 @@ func (u *Unwind) Wanted() []int {
 	return out
 }
 
-// Counts are the numbers of walks so far.
+// Counts are the numbers of walks so far; none when the Runtime is closed.
 func (u *Unwind) Counts() (n UnwindCounts) {
+	if u.data.mem == nil {
+		return n
+	}
 	for cpu := range unwindCPUs {
 		at := func(k int) uint64 {
 			return atomic.LoadUint64((*uint64)(unsafe.Pointer(&u.data.mem[atCounters+64*cpu+8*k])))

@@ -76,6 +76,9 @@ func main() {
 		for range 4 {
 			sink += <-done
 		}
+		if sink == 0 {
+			os.Exit(1)
+		}
 		return
 	}
 	for {
