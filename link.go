@@ -326,6 +326,16 @@ func (r *running) detach() error {
 	return errors.Join(all...)
 }
 
+// skipped is how many firings the kernel has skipped that programs do not tell.
+func (r *running) skipped() (n uint64) {
+	for _, a := range r.atts {
+		if a.Skipped != nil {
+			n += a.Skipped()
+		}
+	}
+	return n
+}
+
 // missed is how many returns the kernel has not seen.
 func (r *running) missed() (n uint64) {
 	for _, a := range r.atts {

@@ -478,6 +478,7 @@ var (
 // reportDrops tells the handler what was lost since it was last told.
 func (s *Session) reportDrops() error {
 	now, old := s.rt.Drops(), s.work.drops
+	now.Recursion += s.running.skipped()
 	s.work.drops = now
 	var errs []error
 	tell := func(k dropKind, cpu int, n, o uint64) {

@@ -384,6 +384,14 @@ func (p *Fbt) Groups(enabled []*probe.Probe) ([]*Attachment, error) {
 			p.tell(prs, [2]string{"kprobe", "kretprobe"}[side])
 		}
 	}
+	if engine == "multi" && p.Return != "insn" && haveSessions() {
+		var both [2][]*probe.Probe
+		perSide, both = splitBoth(perSide)
+		if len(both[0]) > 0 {
+			out = append(out, sessionGroups(both[0], both[1])...)
+			p.tell(slices.Concat(both[0], both[1]), "kprobe.session")
+		}
+	}
 	for side, prs := range perSide {
 		if len(prs) == 0 {
 			continue
@@ -398,7 +406,7 @@ func (p *Fbt) Groups(enabled []*probe.Probe) ([]*Attachment, error) {
 			}
 			p.tell(prs, "kprobe on return instructions")
 		case engine == "multi":
-			as = []*Attachment{multiGroup("fbt", prs, ret)}
+			as = []*Attachment{multiGroup("fbt", prs, ret, typeKprobeMulti)}
 			p.tell(prs, [2]string{"kprobe.multi", "kretprobe.multi"}[side])
 		default:
 			as = []*Attachment{kprobeGroup("fbt", prs, ret)}
@@ -438,6 +446,30 @@ func bySide(prs []*probe.Probe) (out [2][]*probe.Probe) {
 		out[side] = append(out[side], pr)
 	}
 	return out
+}
+
+// splitBoth takes out the functions of which both sides are enabled, in the
+// same order on both.
+func splitBoth(perSide [2][]*probe.Probe) (rest, both [2][]*probe.Probe) {
+	returns := make(map[*kfunc]*probe.Probe, len(perSide[1]))
+	for _, pr := range perSide[1] {
+		returns[pr.Site.(fbtSite).fn] = pr
+	}
+	for _, pr := range perSide[0] {
+		fn := pr.Site.(fbtSite).fn
+		if r := returns[fn]; r != nil {
+			both[0], both[1] = append(both[0], pr), append(both[1], r)
+			delete(returns, fn)
+		} else {
+			rest[0] = append(rest[0], pr)
+		}
+	}
+	for _, pr := range perSide[1] {
+		if returns[pr.Site.(fbtSite).fn] != nil {
+			rest[1] = append(rest[1], pr)
+		}
+	}
+	return rest, both
 }
 
 // Grows implements Grower.

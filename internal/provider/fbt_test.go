@@ -160,6 +160,9 @@ func TestFbtFires(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			if tt.engine == "multi" && haveSessions() {
+				tt.how = "kprobe.session kprobe.session"
+			}
 			how := p.Mechanism(ps[0]) + " " + p.Mechanism(ps[1])
 			if tt.how != "" && how != tt.how {
 				t.Errorf("mechanism %q, want %q", how, tt.how)

@@ -45,41 +45,14 @@ func bpfSyscall(cmd int, attr unsafe.Pointer, size uintptr) (int, error) {
 	return int(r), nil
 }
 
-// loadEmpty loads a program that returns 0 at once: to ask the verifier
-// whether it admits an attachment.
-func loadEmpty(typ, attach, btfID, btfObj uint32) (int, error) {
-	insns := [2]uint64{0x00000000000000b7, 0x0000000000000095} // r0 = 0; exit
-	license := []byte("GPL\x00")
-	attr := struct {
-		typ, n           uint32
-		insns, license   uint64
-		_, _             uint32
-		_                uint64
-		_, _             uint32
-		_                [16]byte
-		_, attach        uint32
-		_, _             uint32
-		_                uint64
-		_, _             uint32
-		_                uint64
-		_, btfID, btfObj uint32
-		_                uint32
-	}{typ: typ, n: 2, insns: uint64(uintptr(unsafe.Pointer(&insns))), license: uint64(uintptr(unsafe.Pointer(&license[0]))),
-		attach: attach, btfID: btfID, btfObj: btfObj}
-	fd, err := bpfSyscall(unix.BPF_PROG_LOAD, unsafe.Pointer(&attr), unsafe.Sizeof(attr))
-	runtime.KeepAlive(&insns)
-	runtime.KeepAlive(license)
-	return fd, err
-}
-
 // multiLink attaches a program to many functions: by name, or by address where
-// addrs is not nil.
-func multiLink(prog int, names []string, addrs, cookies []uint64, ret bool) (int, error) {
+// addrs is not nil. typ is the attach type that it was loaded for.
+func multiLink(prog int, typ uint32, names []string, addrs, cookies []uint64, ret bool) (int, error) {
 	attr := struct {
 		prog, target, typ, flags uint32
 		multiFlags, cnt          uint32
 		syms, addrs, cookies     uint64
-	}{prog: uint32(prog), typ: typeKprobeMulti, cnt: uint32(len(cookies))}
+	}{prog: uint32(prog), typ: typ, cnt: uint32(len(cookies))}
 	if ret {
 		attr.multiFlags = multiReturn
 	}
@@ -117,7 +90,7 @@ var haveMulti = sync.OnceValue(func() bool {
 		return false
 	}
 	defer unix.Close(fd)
-	l, err := multiLink(fd, nil, nil, nil, false)
+	l, err := multiLink(fd, typeKprobeMulti, nil, nil, nil, false)
 	if err == nil {
 		unix.Close(l)
 	}
@@ -349,45 +322,53 @@ func targets(prs []*probe.Probe) []target {
 
 // multiGroup attaches many functions by one link. Functions the kernel refuses
 // are found by halving, and reported.
-func multiGroup(name string, prs []*probe.Probe, ret bool) *Attachment {
+func multiGroup(name string, prs []*probe.Probe, ret bool, typ uint32) *Attachment {
 	g := indexGroup(probe.KindKprobe, name, prs)
 	if ret {
 		g.Kind, g.Name = probe.KindKretprobe, name+"_ret"
 	}
-	g.AttachType = typeKprobeMulti
+	g.AttachType = typ
 	a := &Attachment{Group: g}
 	a.Attach = func(prog *ebpf.Program) (io.Closer, error) {
-		var byName, byAddr []target
-		for _, t := range targets(prs) {
-			if len(prs) >= bulk && slices.Contains(everyFiring, t.name) {
-				a.Refused = append(a.Refused, Refusal{t.pr, fmt.Errorf("%s: left out of so many: every firing runs it", t.pr.Desc)})
-				continue
-			}
-			if t.addr != 0 {
-				byAddr = append(byAddr, t)
-			} else {
-				byName = append(byName, t)
-			}
+		cs, err := a.attachMulti(prog.FD(), prs, ret)
+		runtime.KeepAlive(prog)
+		if err != nil || !ret {
+			return cs, err
 		}
-		if err := toEntries(byAddr); err != nil {
-			return nil, err
-		}
-		var cs closers
-		for _, ts := range [][]target{byAddr, byName} {
-			cs = append(cs, a.multi(prog, ts, ret)...)
-		}
-		if len(cs) == 0 {
-			if len(a.Refused) == 0 {
-				return nil, errors.New("no functions")
-			}
-			return nil, a.Refused[0].Err
-		}
-		if ret {
-			return a.count(cs, cs), nil
-		}
-		return cs, nil
+		return a.count(cs, cs), nil
 	}
 	return a
+}
+
+// attachMulti attaches a program to all functions of probes; the closers are
+// links.
+func (a *Attachment) attachMulti(prog int, prs []*probe.Probe, ret bool) (closers, error) {
+	var byName, byAddr []target
+	for _, t := range targets(prs) {
+		if len(prs) >= bulk && slices.Contains(everyFiring, t.name) {
+			a.Refused = append(a.Refused, Refusal{t.pr, fmt.Errorf("%s: left out of so many: every firing runs it", t.pr.Desc)})
+			continue
+		}
+		if t.addr != 0 {
+			byAddr = append(byAddr, t)
+		} else {
+			byName = append(byName, t)
+		}
+	}
+	if err := toEntries(byAddr); err != nil {
+		return nil, err
+	}
+	var cs closers
+	for _, ts := range [][]target{byAddr, byName} {
+		cs = append(cs, a.multi(prog, ts, ret)...)
+	}
+	if len(cs) == 0 {
+		if len(a.Refused) == 0 {
+			return nil, errors.New("no functions")
+		}
+		return nil, a.Refused[0].Err
+	}
+	return cs, nil
 }
 
 // toEntries turns the addresses that ftrace patches into those where the
@@ -425,7 +406,7 @@ const bulk = 1000
 // attempts for each.
 const maxRefused = 200
 
-func (a *Attachment) multi(prog *ebpf.Program, ts []target, ret bool) closers {
+func (a *Attachment) multi(prog int, ts []target, ret bool) closers {
 	if len(ts) == 0 {
 		return nil
 	}
@@ -438,8 +419,7 @@ func (a *Attachment) multi(prog *ebpf.Program, ts []target, ret bool) closers {
 			addrs = append(addrs, t.addr)
 		}
 	}
-	fd, err := multiLink(prog.FD(), names, addrs, cookies, ret)
-	runtime.KeepAlive(prog)
+	fd, err := multiLink(prog, a.Group.AttachType, names, addrs, cookies, ret)
 	if err == nil {
 		return closers{fdCloser(fd)}
 	}

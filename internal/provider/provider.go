@@ -41,6 +41,9 @@ type Attachment struct {
 	// Missed, if not nil, is how many returns the kernel has not seen so far
 	// because it had no room to remember them. It goes on to answer after closing.
 	Missed func() uint64
+	// Skipped, if not nil, is how many firings the kernel has skipped because one
+	// was going on, beside those that it tells of the program.
+	Skipped func() uint64
 	// Notes are what a user who asks for details should know about the
 	// attachment; they are complete when the Attachment is returned.
 	Notes []string

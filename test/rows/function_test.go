@@ -94,10 +94,8 @@ func TestStacksOfEnabling(t *testing.T) {
 		"-DTYPE="+strings.TrimSpace(string(pmu)), "-o", prog, source).CombinedOutput(); err != nil {
 		t.Fatalf("gcc: %v\n%s", err, out)
 	}
-	tr := begin(t, "-n", `fbt::uprobe_register*:entry /execname == "enabler"/ { stack(); ustack(); exit(0); }`)
-	run(t, prog)
-	out, _ := tr.end()
-	m := regexp.MustCompile(`(?s)^CPU +ID +FUNCTION:NAME *\n.*\n +\d+ +\d+ +uprobe_register\w*:entry *\n(.*?)\n\n(.*)$`).FindStringSubmatch(out)
+	out, _ := trace(t, "-n", `fbt::uprobe_register*:entry /pid == $target/ { stack(); ustack(); exit(0); }`, "-c", prog)
+	m := regexp.MustCompile(`(?s)^CPU +ID +FUNCTION:NAME *\n +\d+ +\d+ +uprobe_register\w*:entry *\n(.*?)\n\n(.*)$`).FindStringSubmatch(out)
 	if m == nil {
 		t.Fatalf("no line of the probe, two stacks after it and a blank line between them:\n%s", out)
 	}
