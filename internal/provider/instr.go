@@ -89,9 +89,16 @@ func (p *Instr) functions(d probe.Desc) ([]kernelFunc, error) {
 	} else if strings.ContainsAny(pat, "*") {
 		pat = "" // the star may reach across the hyphen
 	}
+	// Beyond the kernel's text are functions of its start, whose memory has been
+	// given to others, and data that passes for code in the symbol table.
+	from, _ := k.Addr(symbol.Vmlinux, "_stext")
+	to, haveEnd := k.Addr(symbol.Vmlinux, "_etext")
 	var out []kernelFunc
 	last := uint64(0)
 	for s := range k.All() {
+		if s.Module == symbol.Vmlinux && haveEnd && (s.Addr < from || s.Addr >= to) {
+			continue
+		}
 		// Of several names for one place the first is the kernel's own choice;
 		// __pfx_ names what is before a function.
 		if strings.HasPrefix(s.Name, "__pfx_") || !s.Func() || s.Addr == last || !probe.Glob(d.Module, s.Module) || !probe.Glob(pat, s.Name) {
