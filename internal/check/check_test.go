@@ -47,6 +47,7 @@ func TestErrorFiles(t *testing.T) {
 func TestAccepted(t *testing.T) {
 	for _, src := range []string{
 		`BEGIN { trace("hello"); exit(0); }`,
+		`BEGIN /pid == $target/ { trace($target); }`, // without a process: 0
 		`inline int OPT = 1; inline int NOT = !OPT;
 		 BEGIN { OPT ? printf("%d", pid) : 1; NOT ? nothing() : OPT & 1 ? trace(1) : 1; (OPT ? (@[1] = count()) : 1); OPT ? @[2] = count() : 1; }`,
 		"# 1 \"stddef.h\" 1\ntypedef unsigned long size_t; typedef signed char int8_t;\n# 1 \"other.h\" 1\ntypedef unsigned long size_t;\n" +
@@ -128,7 +129,7 @@ func TestMessages(t *testing.T) {
 		{`BEGIN { trace(curthread->nope); }`, "D_TYPE_MEMBER", "nope is not a member of struct task_struct"},
 		{`syscall:::entry { trace(args[0]); }`, "D_ARGS_MULTI", "args[ ] may not be referenced because probe description syscall:::entry matches an unstable set of probes"},
 		{`syscall::read:entry { trace(args[7]); }`, "D_ARGS_IDX", "index 7 is out of range for syscall::read:entry args[ ]"},
-		{`BEGIN { trace($target); }`, "D_MACRO_UNDEF", "macro variable $target is not defined"},
+		{`BEGIN { trace($nosuch); }`, "D_MACRO_UNDEF", "macro variable $nosuch is not defined"},
 		{`BEGIN { trace($1); }`, "D_MACRO_UNDEF", "macro argument $1 is not defined"},
 		{`BEGIN { x = 1 + printf("a"); }`, "D_OP_INCOMPAT", `operands have incompatible types: "int" + "void"`},
 		{`BEGIN { x = printf("a"); }`, "D_CG_EXPR", "tracing function printf( ) may not be called from a D expression (D program context required)"},

@@ -265,12 +265,10 @@ func (c *Checker) macro(x *syntax.Macro) val {
 		}
 	case number:
 		fail(c.pos(x), "D_MACRO_UNDEF", "macro argument %s is not defined", written)
+	case x.Name == "target":
+		text = "0" // no process: 0 in DTrace
 	default:
-		hint := ""
-		if x.Name == "target" {
-			hint = "give a process with -p or a command with -c"
-		}
-		failHint(c.pos(x), hint, "D_MACRO_UNDEF", "macro variable %s is not defined", written)
+		fail(c.pos(x), "D_MACRO_UNDEF", "macro variable %s is not defined", written)
 	}
 	if x.String {
 		v := value(&String{E{types.TString, c.pos(x)}, text})

@@ -13,6 +13,7 @@ func TestCommandLine(t *testing.T) {
 		{name: "-b wrong", cmd: `dtrace -b much -n BEGIN`, err: `^dtrace: failed to set -b much: Invalid value for specified option$`, status: 1},
 		{name: "-B", cmd: `dtrace -B -n 'BEGIN { trace(1); exit(0); }'`, err: `matched 1 probe`},
 		{name: "-c", cmd: `dtrace -qn 'BEGIN { ok = $target > 1; } END { printf("%d", ok); }' -c /bin/true`, out: "1\n"},
+		{name: "no -c", cmd: `dtrace -qn 'BEGIN { printf("%d", $target); exit(0); }'`, out: "0\n"},
 		{name: "-C", cmd: `printf '#define N 7\nBEGIN { printf("%%d", N); exit(0); }\n' >x.d; dtrace -Cqs x.d`, out: "7\n"},
 		{name: "-C with headers", cmd: `for h in stddef.h stdint.h sys/types.h sys/mman.h fcntl.h signal.h stdio.h pthread.h netinet/in.h; do
 			[ $h = stddef.h -o -e /usr/include/$h -o -e /usr/include/x86_64-linux-gnu/$h ] || continue
