@@ -135,7 +135,7 @@ func TestFramePointersOnly(t *testing.T) {
 		t.Fatalf("%q\n%s", all, r.Stderr)
 	}
 	for _, f := range bares(all[0]) {
-		if !slices.Contains(append(strings.Fields(whole), "libc.so.6`write", "libc.so.6`__libc_start_call_main", "[...]"), f) {
+		if !slices.Contains(append(strings.Fields(whole), "[...]"), f) && !strings.HasPrefix(f, "libc.so.6`") {
 			t.Errorf("frame %s of %q", f, all[0])
 		}
 	}
@@ -344,11 +344,12 @@ func oneStop(t *testing.T, w *waiter, last string, isGo bool) {
 }
 
 // callers are what may call what in spin.c; what is in libraries is called from
-// libraries or as listed.
+// libraries or as listed. A name that ends in a back-quote is all of that module:
+// few systems have the names of libc's inner functions.
 var callers = map[string]string{
 	"spin`leaf": "spin`c spin`cmp", "spin`c": "spin`b", "spin`b": "spin`a", "spin`a": "spin`main",
-	"spin`main": "libc.so.6`__libc_start_call_main",
-	"spin`cmp":  "libc.so.6`msort_with_tmp.part.0 libc.so.6`msort_with_tmp libc.so.6`qsort_r libc.so.6`__qsort_r",
+	"spin`main": "libc.so.6`",
+	"spin`cmp":  "libc.so.6`",
 }
 
 // Hundreds of samples of a program without frame pointers: each is a chain of
@@ -385,8 +386,12 @@ func TestSamples(t *testing.T) {
 				break
 			}
 			want, ours := callers[f]
-			switch by := s[i+1]; {
-			case ours && !slices.Contains(strings.Fields(want), by):
+			by := s[i+1]
+			allowed := slices.ContainsFunc(strings.Fields(want), func(w string) bool {
+				return by == w || strings.HasSuffix(w, "`") && strings.HasPrefix(by, w)
+			})
+			switch {
+			case ours && !allowed:
 				t.Errorf("%d: %s called by %s: %q", n, f, by, s)
 			case !ours && strings.HasPrefix(by, "spin`") && by != "spin`_start" && by != "spin`main" && by != "spin`a":
 				t.Errorf("%d: %s called by %s: %q", n, f, by, s)
@@ -548,7 +553,7 @@ func TestLazyBinding(t *testing.T) {
 	r := testkernel.Trace(t, "-x", "ustackmode=unwind", "-qn",
 		`pid$target:ld-linux-x86-64.so.2:_dl_fixup:entry,pid$target:ld-linux-x86-64.so.2:_dl_lookup_symbol_x:entry { printf("at %s", probefunc); ustack(); printf("\n"); }`,
 		"-c", prog+" 1 1")
-	if r.Err != nil && strings.Contains(r.Stderr, "does not match any probes") {
+	if r.Err != nil && strings.Contains(r.Stderr, "failed to lookup '_dl_fixup'") {
 		t.Skip("SKIP-FEATURE: symbols of the dynamic linker")
 	}
 	r.OK(t)
