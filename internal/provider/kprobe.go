@@ -143,9 +143,18 @@ func canFentry(site fbtSite) bool {
 	if len(fn.addrs) > 1 || !fn.unique() {
 		return false
 	}
-	_, id, _, _, variadic, ok := fn.proto()
+	spec, id, _, params, variadic, ok := fn.proto()
 	if !ok || variadic {
 		return false
+	}
+	// The registers that pass the arguments; a structure may take two.
+	words := 0
+	for _, p := range params {
+		t, err := spec.Type(p.Type)
+		if err != nil {
+			return false
+		}
+		words += max(1, int(t.Size()+7)/8)
 	}
 	obj, done, err := moduleBTF(fn.module)
 	if err != nil {
@@ -160,8 +169,29 @@ func canFentry(site fbtSite) bool {
 	if err != nil {
 		return false
 	}
-	unix.Close(fd)
+	defer unix.Close(fd)
+	if words <= 6 {
+		return true
+	}
+	// Arguments on the stack are beyond trampolines before 6.6, as only
+	// attaching tells.
+	l, err := openTracing(fd)
+	if err != nil {
+		return false
+	}
+	unix.Close(l)
 	return true
+}
+
+// openTracing attaches a program that was loaded for a trampoline.
+func openTracing(prog int) (int, error) {
+	attr := struct {
+		name uint64
+		prog uint32
+		_    uint32
+		_    uint64
+	}{prog: uint32(prog)}
+	return bpfSyscall(unix.BPF_RAW_TRACEPOINT_OPEN, unsafe.Pointer(&attr), unsafe.Sizeof(attr))
 }
 
 // unique reports that BTF knows one function of that name. The kernel leaves
@@ -250,13 +280,7 @@ func fentryGroup(pr *probe.Probe, site fbtSite) (*Attachment, error) {
 		g.Kind, g.AttachType = probe.KindFexit, typeFexit
 	}
 	attach := func(prog *ebpf.Program) (io.Closer, error) {
-		attr := struct {
-			name uint64
-			prog uint32
-			_    uint32
-			_    uint64
-		}{prog: uint32(prog.FD())}
-		fd, err := bpfSyscall(unix.BPF_RAW_TRACEPOINT_OPEN, unsafe.Pointer(&attr), unsafe.Sizeof(attr))
+		fd, err := openTracing(prog.FD())
 		runtime.KeepAlive(prog)
 		if obj != 0 {
 			unix.Close(int(obj))

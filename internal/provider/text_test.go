@@ -110,7 +110,7 @@ func TestKernelText(t *testing.T) {
 		at, _ := strconv.ParseUint(m[1], 16, 64)
 		starts[int(at)] = true
 		switch {
-		case strings.HasPrefix(m[2], "ret"):
+		case strings.HasPrefix(m[2], "ret"), strings.HasPrefix(m[2], "lret"):
 			leaves[int(at)] = true
 		case m[2] == "jmp" && m[3] != "":
 			to, _ := strconv.ParseUint(m[3], 16, 64)
