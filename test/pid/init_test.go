@@ -65,7 +65,11 @@ func TestInit(t *testing.T) {
 			}
 		}
 	}
-	d := fmt.Sprintf(`pid%d:a.out::entry, pid%d:libc.so.6::entry { @[probefunc] = count(); } END { printa("N %%s %%@d\n", @); }`, pid, pid)
+	library := ""
+	if oneByOne() {
+		library = "*alloc"
+	}
+	d := fmt.Sprintf(`pid%d:a.out::entry, pid%d:libc.so.6:%s:entry { @[probefunc] = count(); } END { printa("N %%s %%@d\n", @); }`, pid, pid, library)
 	tr := testkernel.Begin(t, "-q", "-p", strconv.Itoa(pid), "-n", d)
 	ask()
 	stdout, _ := tr.Interrupt()
