@@ -260,6 +260,8 @@ type server struct {
 	start func(t *testing.T, dir string, port int) *exec.Cmd
 	// load makes n requests.
 	load func(t *testing.T, dir string, port, n int)
+	// ready, if not nil, waits until a server that listens also answers.
+	ready func(t *testing.T, port int)
 	// each request fires these once; the whole is traced beside.
 	each  []string
 	trace string
@@ -343,6 +345,18 @@ var servers = []server{
 			}
 			return run("postgres", "-D", data, "-k", data, "-p", strconv.Itoa(port), "-c", "listen_addresses=127.0.0.1", "-c", "autovacuum=off", "-F")
 		},
+		ready: func(t *testing.T, port int) {
+			isready := find(t, "pg_isready")
+			for end := time.Now().Add(testkernel.Patience()); ; time.Sleep(20 * time.Millisecond) {
+				out, err := exec.Command(isready, "-h", "127.0.0.1", "-p", strconv.Itoa(port)).CombinedOutput()
+				if err == nil {
+					return
+				}
+				if time.Now().After(end) {
+					t.Fatalf("postgres does not answer: %s", out)
+				}
+			}
+		},
 		load: func(t *testing.T, dir string, port, n int) {
 			q := source(t, "one.sql", "select 1;\n")
 			cmd := exec.Command(find(t, "pgbench"), "-n", "-f", q, "-c2", "-t", strconv.Itoa(n/2), "-h", "127.0.0.1", "-p", strconv.Itoa(port), "-U", "postgres", "postgres")
@@ -412,6 +426,9 @@ func TestServers(t *testing.T) {
 					go func() { ended <- srv.Wait() }()
 					defer func() { srv.Process.Kill(); <-ended }()
 					listening(t, port)
+					if s.ready != nil {
+						s.ready(t, port)
+					}
 					s.load(t, dir, port, 2)
 					tracer = testkernel.Start(t, append(args, "-p", strconv.Itoa(srv.Process.Pid))...)
 					waitFor(t, tracer, "traced\n")
