@@ -65,11 +65,6 @@ func TestProgram32(t *testing.T) {
 		__attribute__((noinline)) int add(int a, int b, long long c, char d) { __asm__ volatile(""); return a - b + (int)c + d; }
 		__attribute__((noinline)) int outer(int x) { int r = add(x, 2*x, (7LL << 32) + x, 'z'); __asm__ volatile(""); return r + 1; }
 		int main(void) { int s = 0; for (int i = 1; i <= 5; i++) s += outer(i); printf("sum %d\n", s); fflush(stdout); return 3; }`
-	if _, vm := testkernel.InVM(); vm {
-		if err := exec.Command("gcc", "-m32", "-o", "/dev/null", source(t, "try.c", text)).Run(); err != nil {
-			return // a guest has no compiler for it
-		}
-	}
 	for _, flags := range []string{"-O1", "-O2 -fcf-protection=full", "-O1 -static"} {
 		prog := compile(t, source(t, "narrow.c", text), append(strings.Fields(flags), "-m32", "-fno-omit-frame-pointer")...)
 		if err := exec.Command(prog).Run(); exitCode(err) != 3 {
@@ -134,9 +129,6 @@ func TestTailNote(t *testing.T) {
 func TestGo32(t *testing.T) {
 	testkernel.RequireRoot(t)
 	testkernel.Shows(t, "1.30", "4.14")
-	if _, vm := testkernel.InVM(); vm {
-		return // a guest has no Go
-	}
 	prog := filepath.Join(t.TempDir(), "calls")
 	build := exec.Command("go", "build", "-o", prog, "../trigger/calls")
 	build.Env = append(os.Environ(), "GOARCH=386", "CGO_ENABLED=0")
