@@ -164,9 +164,9 @@ func TestPcapTshark(t *testing.T) {
 // Without it packets are printed as memory is.
 func TestPcapText(t *testing.T) {
 	testkernel.RequireRoot(t)
-	stdout, _ := tracePackets(t, []string{"PATH="}, `this->skb = (struct sk_buff *)arg0; pcap(this->skb, PCAP_ETHERNET); printf("=");
-		tracemem(this->skb->data, 64, this->skb->len); printf("=")`, "one", "three")
-	parts := strings.Split("\n"+stdout, "=")
+	stdout, _ := tracePackets(t, []string{"PATH="}, `this->skb = (struct sk_buff *)arg0; pcap(this->skb, PCAP_ETHERNET); printf("<next packet>");
+		tracemem(this->skb->data, 64, this->skb->len); printf("<next packet>")`, "one", "three")
+	parts := strings.Split("\n"+stdout, "<next packet>")
 	if len(parts) != 5 || parts[0] != parts[1] || parts[2] != parts[3] || !strings.Contains(parts[2], "three") {
 		t.Errorf("got %s", stdout)
 	}
