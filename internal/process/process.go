@@ -71,11 +71,12 @@ func Create(cmd string, env ...string) (*Target, error) {
 		return nil, err
 	}
 	defer repW.Close()
-	stub, release := stubFile()
+	files := []*os.File{os.Stdin, os.Stdout, os.Stderr, gateR, repW}
+	stub, release := stubFile(files...)
 	defer release()
 	p, err := os.StartProcess(stub, append([]string{stubName, path}, argv...), &os.ProcAttr{
 		Env:   environ(env),
-		Files: []*os.File{os.Stdin, os.Stdout, os.Stderr, gateR, repW},
+		Files: files,
 		// Should we die while it is stopped, it runs on.
 		Sys: &syscall.SysProcAttr{Pdeathsig: syscall.SIGCONT},
 	})

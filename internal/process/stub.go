@@ -30,7 +30,10 @@ const (
 // Where there is none for this processor, or executable memory files are
 // forbidden (vm.memfd_noexec=2), this very binary takes its place; then calls
 // of its language's runtime may be seen before the exec.
-func stubFile() (path string, release func()) {
+//
+// Its descriptor is well above those that the child is given: os.StartProcess
+// takes the numbers that follow theirs for its own use in the child.
+func stubFile(inUse ...*os.File) (path string, release func()) {
 	self, err := os.Executable()
 	if err != nil {
 		self = "/proc/self/exe"
@@ -49,7 +52,16 @@ func stubFile() (path string, release func()) {
 		unix.Close(fd)
 		return self, func() {}
 	}
-	return fmt.Sprintf("/proc/self/fd/%d", fd), func() { unix.Close(fd) }
+	above := uintptr(0)
+	for _, f := range inUse {
+		above = max(above, f.Fd())
+	}
+	high, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, int(above)+len(inUse)+8)
+	unix.Close(fd)
+	if err != nil {
+		return self, func() {}
+	}
+	return fmt.Sprintf("/proc/self/fd/%d", high), func() { unix.Close(high) }
 }
 
 // awaitRead returns once process pid sleeps in the read of its gate, or has

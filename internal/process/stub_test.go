@@ -39,6 +39,38 @@ func TestStub(t *testing.T) {
 	}
 }
 
+// Free descriptors below those of the pipes, which os.StartProcess then takes.
+func TestStubDescriptors(t *testing.T) {
+	for free := range 12 {
+		var held []*os.File
+		for range 12 {
+			f, err := os.Open(os.DevNull)
+			if err != nil {
+				t.Fatal(err)
+			}
+			held = append(held, f)
+		}
+		for i, f := range held {
+			if i >= free {
+				f.Close()
+			}
+		}
+		for i, f := range held {
+			if i%2 == 0 {
+				f.Close()
+			}
+		}
+		target, err := Create("/bin/true")
+		if err != nil {
+			t.Fatalf("with %d descriptors free: %v", free, err)
+		}
+		target.Close()
+		for _, f := range held {
+			f.Close()
+		}
+	}
+}
+
 // A stub that a signal ends before its exec, and programs that cannot be executed.
 func TestStubEnds(t *testing.T) {
 	target, err := Create("/bin/true")
