@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io/fs"
 	"math"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -20,13 +21,12 @@ import (
 var ustackModes = []string{"auto", "fp", "unwind"}
 
 // unwinding has the unwind tables of processes where the programs find them:
-// those of -c and -p before they run on, those of others once a walk has asked
-// for them or, with ustackmode=unwind, from the start on. Reading tables takes
-// milliseconds, so but for the targets it is done beside the session.
+// those of -c and -p before they run on. Reading tables takes milliseconds, so
+// those of others are read beside the session, the youngest first, unless
+// ustackmode=unwind asks for all of them before it begins.
 type unwinding struct {
 	s      *Session
 	tables *bpf.Unwind
-	all    bool             // every process, not only those that are asked for
 	likely bpf.FramePointer // what is believed of code without tables
 
 	mu      sync.Mutex // serializes cover
@@ -49,6 +49,10 @@ type coverage struct {
 	ranges int
 }
 
+// readAhead is how many processes that no walk has asked for are read or wait
+// to be.
+const readAhead = 500
+
 const (
 	coverAgain = 20 * time.Millisecond
 	coverMost  = 5 * time.Second
@@ -66,9 +70,8 @@ func (s *Session) unwindStacks(r *running) {
 		objects: map[*symbol.Object][]bpf.UnwindPiece{}, covered: map[int]*coverage{},
 		wake: make(chan struct{}, 1), done: make(chan struct{}), ended: make(chan struct{}),
 	}
-	if bpf.UStackMode(s.opts.get("ustackmode")) == bpf.UStackUnwind {
-		u.all = true
-	} else {
+	all := bpf.UStackMode(s.opts.get("ustackmode")) == bpf.UStackUnwind
+	if !all {
 		u.likely = bpf.FPLikely
 	}
 	r.unwind = u
@@ -78,9 +81,16 @@ func (s *Session) unwindStacks(r *running) {
 			u.target(t.PID)
 		}
 	}
-	if u.all {
-		for _, pid := range process.PIDs() {
+	pids := process.PIDs()
+	if all {
+		for _, pid := range pids {
 			u.target(pid)
+		}
+	} else {
+		slices.Sort(pids)
+		slices.Reverse(pids)
+		for _, pid := range pids[:min(len(pids), readAhead)] {
+			u.ask(pid)
 		}
 	}
 	go u.run()
@@ -135,13 +145,21 @@ func (u *unwinding) changed(list []process.Change) {
 			if parent {
 				u.tables.Fork(c.Parent, c.PID)
 			}
-			if parent || u.all {
+			if parent || !u.busy() {
 				u.ask(c.PID)
 			}
-		case known || u.all:
+		case known || !u.busy():
 			u.ask(c.PID)
 		}
 	}
+}
+
+// busy says that more processes come than are read: then only those are that
+// are asked for.
+func (u *unwinding) busy() bool {
+	u.queueMu.Lock()
+	defer u.queueMu.Unlock()
+	return len(u.queue) > readAhead
 }
 
 // poll looks what processes the programs ask for.
@@ -155,7 +173,7 @@ func (u *unwinding) poll() {
 		again := c == nil || time.Since(c.read) > c.wait
 		u.queueMu.Unlock()
 		if again {
-			u.ask(pid)
+			u.askFirst(pid)
 		}
 	}
 }
@@ -164,16 +182,36 @@ func (u *unwinding) poll() {
 func (u *unwinding) ask(pid int) {
 	u.queueMu.Lock()
 	defer u.queueMu.Unlock()
+	if !u.enqueued(pid) {
+		u.queue = append(u.queue, pid)
+	}
+	u.wakeUp()
+}
+
+// askFirst has a process read before the others.
+func (u *unwinding) askFirst(pid int) {
+	u.queueMu.Lock()
+	defer u.queueMu.Unlock()
+	if u.enqueued(pid) {
+		u.queue = slices.DeleteFunc(u.queue, func(p int) bool { return p == pid })
+	}
+	u.queue = slices.Insert(u.queue, 0, pid)
+	u.wakeUp()
+}
+
+// enqueued reports whether a process was in the queue, where it is to be now.
+func (u *unwinding) enqueued(pid int) bool {
 	c := u.covered[pid]
 	if c == nil {
 		c = &coverage{wait: coverAgain}
 		u.covered[pid] = c
 	}
-	if c.queued {
-		return
-	}
+	was := c.queued
 	c.queued = true
-	u.queue = append(u.queue, pid)
+	return was
+}
+
+func (u *unwinding) wakeUp() {
 	select {
 	case u.wake <- struct{}{}:
 	default:

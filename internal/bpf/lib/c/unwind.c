@@ -237,7 +237,7 @@ PART(along_bp)
 PART(by_fp)
 {
 	struct work *w = e->w;
-	u32 kept = FP_LIKELY;
+	u32 kept = FP_NO; // of a process that has no tables yet
 	if (!V(GUESS)) {
 		struct range *r = range_at(V(RANGE));
 		kept = r->count ? FP_KEPT : r->first;
