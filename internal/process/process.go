@@ -25,6 +25,7 @@ type Target struct {
 	Path    string // of the file a created process executes
 	Created bool
 	state   state
+	stub    *os.File // its program, with the gate; nil if that is our own
 	gate    *os.File // write a byte: go
 	report  *os.File
 	proc    *os.Process
@@ -70,29 +71,51 @@ func Create(cmd string, env ...string) (*Target, error) {
 		gateW.Close()
 		return nil, err
 	}
-	defer repW.Close()
 	files := []*os.File{os.Stdin, os.Stdout, os.Stderr, gateR, repW}
-	stub, release := stubFile(files...)
-	defer release()
-	p, err := os.StartProcess(stub, append([]string{stubName, path}, argv...), &os.ProcAttr{
+	attr := &os.ProcAttr{
 		Env:   environ(env),
 		Files: files,
 		// Should we die while it is stopped, it runs on.
 		Sys: &syscall.SysProcAttr{Pdeathsig: syscall.SIGCONT},
-	})
+	}
+	args := append([]string{stubName, path}, argv...)
+	program, stub := stubFile(files...)
+	p, err := os.StartProcess(program, args, attr)
+	if err != nil && stub != nil { // who may execute what can be restricted
+		stub.Close()
+		stub = nil
+		p, err = os.StartProcess(ownProgram(), args, attr)
+	}
+	repW.Close()
 	if err != nil {
 		gateW.Close()
 		repR.Close()
 		return nil, fmt.Errorf("failed to execute %s: %w", argv[0], err)
 	}
-	t := &Target{PID: p.Pid, Name: argv[0], Path: path, Created: true, gate: gateW, report: repR, proc: p, done: make(chan struct{})}
+	t := &Target{PID: p.Pid, Name: argv[0], Path: path, Created: true, stub: stub, gate: gateW, report: repR, proc: p, done: make(chan struct{})}
 	t.pidfd, err = unix.PidfdOpen(p.Pid, 0)
 	if err != nil {
 		t.Kill()
 		return nil, fmt.Errorf("pidfd of %d: %w", p.Pid, err)
 	}
-	awaitRead(p.Pid)
+	if err := t.hold(); err != nil {
+		t.Kill()
+		return nil, fmt.Errorf("failed to hold %s: %w", argv[0], err)
+	}
 	return t, nil
+}
+
+// hold returns once the stub can be left alone.
+func (t *Target) hold() error {
+	var ready [1]byte
+	if _, err := t.report.Read(ready[:]); err != nil {
+		return err
+	}
+	if t.stub != nil {
+		return t.stopStub()
+	}
+	awaitRead(t.PID)
+	return nil
 }
 
 // Grab takes an interest in the running process pid.
@@ -113,7 +136,19 @@ func (t *Target) Held() bool { return t.Created && t.state == held }
 
 // exec lets a created process execute its program. The error is that of the exec.
 func (t *Target) exec() error {
-	if _, err := t.gate.Write([]byte{1}); err != nil {
+	err := error(nil)
+	if t.stub != nil {
+		err = openTo(t.stub, openGate)
+		t.stub.Close()
+	}
+	// The byte is for one that was continued in between, by Ctrl-Z and fg.
+	if _, werr := t.gate.Write([]byte{1}); err == nil {
+		err = werr
+	}
+	if t.stub != nil && err == nil {
+		err = t.proc.Signal(syscall.SIGCONT)
+	}
+	if err != nil {
 		return fmt.Errorf("%s is gone before it began: %w", t.Name, err)
 	}
 	t.gate.Close()
@@ -242,6 +277,7 @@ func (t *Target) Close() {
 		}
 		t.gate.Close()
 		t.report.Close()
+		t.stub.Close()
 	}
 	unix.Close(t.pidfd)
 }

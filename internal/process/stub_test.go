@@ -10,20 +10,16 @@ import (
 	"time"
 )
 
-// The stub is asleep in its read when Create returns, under its own name, and
-// the target gets its arguments, environment and descriptors as they are.
+// The stub is stopped among its instructions when Create returns, under its own
+// name, and becomes the target.
 func TestStub(t *testing.T) {
 	for range 50 {
 		target, err := Create("/bin/true")
 		if err != nil {
 			t.Fatal(err)
 		}
-		b, err := os.ReadFile("/proc/" + strconv.Itoa(target.PID) + "/syscall")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !strings.HasPrefix(string(b), "0 0x3 ") {
-			t.Fatalf("the stub is not in read(3): %s", b)
+		if b, err := os.ReadFile("/proc/" + strconv.Itoa(target.PID) + "/stat"); !strings.Contains(string(b), ") T ") {
+			t.Fatalf("the stub is not stopped: %s %v", b, err)
 		}
 		if comm, _ := os.ReadFile("/proc/" + strconv.Itoa(target.PID) + "/comm"); string(comm) != "godtrace\n" {
 			t.Fatalf("its name is %q", comm)
@@ -78,7 +74,6 @@ func TestStubEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	syscall.Kill(target.PID, syscall.SIGKILL)
-	awaitRead(target.PID)
 	if err := target.Release(); err == nil {
 		<-target.Done()
 		if got := target.Ended(); !strings.Contains(got, "SIGKILL") {
@@ -98,6 +93,42 @@ func TestStubEnds(t *testing.T) {
 	if err := target.Release(); err == nil || !strings.HasSuffix(err.Error(), syscall.ENOEXEC.Error()) {
 		t.Errorf("error %v, want %v", err, syscall.ENOEXEC)
 	}
+}
+
+// One that somebody else continues waits on, asleep.
+func TestStubContinued(t *testing.T) {
+	target, err := Create("/bin/true")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer target.Close()
+	syscall.Kill(target.PID, syscall.SIGCONT)
+	awaitRead(target.PID)
+	if err := target.Release(); err != nil {
+		t.Fatal(err)
+	}
+	<-target.Done()
+	if got := target.Ended(); got != "pid "+strconv.Itoa(target.PID)+" has exited" {
+		t.Error(got)
+	}
+}
+
+// This very binary in the stub's place.
+func TestOwnStub(t *testing.T) {
+	defer func(program []byte) { stubProgram = program }(stubProgram)
+	stubProgram = nil
+	target, err := Create("/bin/true")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer target.Close()
+	if b, _ := os.ReadFile("/proc/" + strconv.Itoa(target.PID) + "/syscall"); !strings.HasPrefix(string(b), "0 0x3 ") {
+		t.Errorf("it is not in read(3): %s", b)
+	}
+	if err := target.Release(); err != nil {
+		t.Fatal(err)
+	}
+	<-target.Done()
 }
 
 // When its tracer goes before the exec, the stub goes too and executes nothing.
