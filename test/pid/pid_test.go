@@ -531,7 +531,8 @@ func TestFollowFork(t *testing.T) {
 }
 
 // The stack of a process resolves after it has gone, also of one that was
-// nobody's target.
+// nobody's target. Such a one is gone before its unwind tables are read, so its
+// frame pointers have to do.
 func TestGone(t *testing.T) {
 	testkernel.RequireRoot(t)
 	prog := compile(t, source(t, "gone.c", `
@@ -541,8 +542,9 @@ func TestGone(t *testing.T) {
 		__attribute__((noinline)) void outer(void) { inner(); __asm__ volatile(""); }
 		int main(void) { outer(); return 0; }`), "-O1", "-fno-omit-frame-pointer", "-fno-optimize-sibling-calls")
 	want := regexp.MustCompile("gone`outer\\+0x[0-9a-f]+\n *gone`main\\+0x[0-9a-f]+\n")
-	for _, cmd := range []string{prog, "sh -c " + prog} {
-		r := trace(t, "-qn", `syscall::exit_group:entry/execname=="gone"/{@[ustack()]=count(); ustack();}`, "-c", cmd).ok(t)
+	for _, c := range []struct{ cmd, mode string }{{prog, "auto"}, {prog, "fp"}, {"sh -c " + prog, "fp"}} {
+		cmd := c.cmd
+		r := trace(t, "-xustackmode="+c.mode, "-qn", `syscall::exit_group:entry/execname=="gone"/{@[ustack()]=count(); ustack();}`, "-c", cmd).ok(t)
 		if n := len(want.FindAllString(r.Stdout, -1)); n != 2 {
 			t.Errorf("%s: %d stacks with outer and main, want 2:\n%s", cmd, n, r.Stdout)
 		}
