@@ -24,6 +24,9 @@ func Hint(err error) string {
 	if e, ok := errors.AsType[*PolicyError](err); ok {
 		return e.File + " is for root to change: see doc/policy.md"
 	}
+	if e, ok := errors.AsType[*os.SyscallError](err); ok && e.Syscall == "perf_event_open" && e.Err == syscall.EACCES {
+		return "kernel.perf_event_paranoid forbids perf events to others than root (3 is Debian's, and asks for CAP_SYS_ADMIN): sysctl kernel.perf_event_paranoid=2, or run it as root"
+	}
 	if _, ok := errors.AsType[*bpf.PrivilegeError](err); ok || errors.Is(err, syscall.EPERM) {
 		return privilegeHint()
 	}

@@ -171,12 +171,9 @@ func (f *fn) builtin(in *dif.Ins) {
 		c.call(fnKtimeNS)
 		c.load(8, r1, fp, buf2Off)
 		c.alu(opSub, r0, r1)
-		// exec_start is on the scheduler's clock, which may be a little
-		// ahead: a negative difference is none.
-		c.mov(r1, r0)
-		c.aluImm(opArsh, r1, 63)
-		c.aluImm(opXor, r1, -1)
-		c.alu(opAnd, r0, r1)
+		// exec_start is on the scheduler's clock of this CPU, which began at
+		// another moment and leaves out interrupts: the sum is off by what lies
+		// between the clocks, which is the same in both terms of a difference.
 		c.load(8, r1, fp, bufOff)
 		c.alu(opAdd, r0, r1)
 	case dif.BCgroup:

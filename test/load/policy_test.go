@@ -70,8 +70,9 @@ func TestRingKeepsNewest(t *testing.T) {
 		}
 		t.Logf("thread %d: %d records", tid, len(numbers))
 	}
-	if d := r.drops(); d != 0 {
-		t.Errorf("%d drops", d)
+	// What a kernel skips since 7.0, where firings can be preempted, are others.
+	if d := r.drops(); d != skipped(r.Stderr) {
+		t.Errorf("%d drops\n%s", d, r.Stderr)
 	}
 }
 
@@ -125,13 +126,24 @@ func TestSpeculationsAddUp(t *testing.T) {
 		printed += int64(len(numbers))
 	}
 	failed := failedSpeculations(r.Stderr)
-	if printed+r.drops() != commits {
+	if printed > commits || printed+r.drops() < commits || printed != commits && r.drops() == skipped(r.Stderr) {
 		t.Errorf("%d of %d commits were printed, drops %d\n%s", printed, commits, r.drops(), r.Stderr)
 	}
 	if calls := calls(t, r.Stdout); commits > calls-failed || commits+failed < calls/3 {
 		t.Errorf("%d commits and %d failed speculations in %d calls", commits, failed, calls)
 	}
 	t.Logf("printed %d of %d, drops %d, failed speculations %d", printed, commits, r.drops(), failed)
+}
+
+// skipped is how many firings the kernel skipped.
+func skipped(stderr string) (n int64) {
+	for line := range strings.Lines(stderr) {
+		var k int64
+		if m, _ := fmt.Sscanf(line, "dtrace: %d firings skipped by the kernel", &k); m == 1 {
+			n += k
+		}
+	}
+	return n
 }
 
 // failedSpeculations is how many speculations were not to be had.
