@@ -188,7 +188,7 @@ func (s *Session) growIn(pid int) error {
 			return fmt.Errorf("failed to attach %s: %w", a.Group.Name, err)
 		}
 		s.debugf("attach %s: %d probes, %d refused", a.Group.Name, len(a.Group.Probes), len(a.Refused))
-		r.links = append(r.links, l)
+		r.probes = append(r.probes, l)
 		r.atts = append(r.atts, a)
 		s.tell(a)
 	}

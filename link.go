@@ -20,8 +20,10 @@ type running struct {
 	obj      *dif.Object
 	enabled  []*bpf.Enabled
 	atts     []*provider.Attachment
-	links    []io.Closer
-	begin    int // group to run by hand, -1 for none
+	probes   []io.Closer  // what holds the attached probes
+	detached <-chan error // set once the probes are being taken away
+	links    []io.Closer  // what else to close at the end
+	begin    int          // group to run by hand, -1 for none
 	end      int
 	consumer *consume.Consumer
 	live     int // targets that have not ended
@@ -30,6 +32,8 @@ type running struct {
 	loading  []*loading
 	gone     *gone
 	unwind   *unwinding
+
+	lastSkipped, lastMissed uint64 // valid once detached is set
 }
 
 // Go loads the enabling, attaches the probes, runs BEGIN and lets held
@@ -63,7 +67,7 @@ func (s *Session) Go() (err error) {
 		err := s.act(func() error {
 			l, err := a.Attach(rt.Program(i))
 			if err == nil {
-				r.links = append(r.links, l)
+				r.probes = append(r.probes, l)
 			}
 			return err
 		}, "link %s: %d probes", a.Group.Name, len(a.Group.Probes))
@@ -311,23 +315,43 @@ func (s *Session) debugf(format string, args ...any) {
 	}
 }
 
-// detach takes all probes away, side by side: most of the time is waiting for
-// grace periods.
-func (r *running) detach() error {
-	errs := make(chan error, len(r.links))
-	for _, l := range r.links {
-		go func() { errs <- l.Close() }()
+// detach begins to take all probes away: most of the time is waiting for grace
+// periods, in which what was recorded can be printed. What the kernel has
+// skipped and missed is read before, for the last time.
+func (r *running) detach() {
+	if r.detached == nil {
+		r.lastSkipped, r.lastMissed = r.skipped(), r.missed()
+		r.detached = closeAll(r.probes)
 	}
-	var all []error
-	for range r.links {
-		all = append(all, <-errs)
+}
+
+// close detaches and returns when nothing is attached any more.
+func (r *running) close() error {
+	r.detach()
+	return errors.Join(<-r.detached, <-closeAll(r.links))
+}
+
+// closeAll closes everything side by side, and tells when all of it is closed.
+func closeAll(cs []io.Closer) <-chan error {
+	done, closed := make(chan error, 1), make(chan error, len(cs))
+	for _, c := range cs {
+		go func() { closed <- c.Close() }()
 	}
-	r.links = nil
-	return errors.Join(all...)
+	go func() {
+		var all []error
+		for range cs {
+			all = append(all, <-closed)
+		}
+		done <- errors.Join(all...)
+	}()
+	return done
 }
 
 // skipped is how many firings the kernel has skipped that programs do not tell.
 func (r *running) skipped() (n uint64) {
+	if r.detached != nil {
+		return r.lastSkipped
+	}
 	for _, a := range r.atts {
 		if a.Skipped != nil {
 			n += a.Skipped()
@@ -338,6 +362,9 @@ func (r *running) skipped() (n uint64) {
 
 // missed is how many returns the kernel has not seen.
 func (r *running) missed() (n uint64) {
+	if r.detached != nil {
+		return r.lastMissed
+	}
 	for _, a := range r.atts {
 		if a.Missed != nil {
 			n += a.Missed()
@@ -345,5 +372,3 @@ func (r *running) missed() (n uint64) {
 	}
 	return n
 }
-
-func (r *running) close() error { return r.detach() }

@@ -228,7 +228,7 @@ func (s *Session) Kill() {
 func (s *Session) Close() error {
 	var err error
 	if s.running != nil {
-		err = s.act(s.running.close, "unlink %d", len(s.running.links))
+		err = s.act(s.running.close, "unlink %d", len(s.running.probes))
 		s.running = nil
 	}
 	if s.rt != nil {

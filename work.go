@@ -362,6 +362,7 @@ func (s *Session) finish() error {
 	r, c := s.running, s.running.consumer
 	err := func() error {
 		s.rt.SetActivity(bpf.Draining)
+		r.detach()
 		if err := s.rt.Quiesce(); err != nil {
 			return err
 		}
