@@ -3,6 +3,8 @@ package godtrace_test
 import (
 	"os"
 	"os/exec"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -36,5 +38,18 @@ func TestLanguageHalfIsPure(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Every package belongs to one half, or is for tests only.
+func TestHalvesAreComplete(t *testing.T) {
+	want := slices.Concat(testkernel.LanguageHalf, testkernel.KernelHalf, []string{"internal/testkernel"})
+	slices.Sort(want)
+	got, err := filepath.Glob("internal/*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("packages:\n%q\nlisted in internal/testkernel/halves.go:\n%q", got, want)
 	}
 }

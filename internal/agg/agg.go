@@ -70,16 +70,6 @@ func (f Func) String() string {
 	return fmt.Sprintf("agg.Func(%d)", uint8(f))
 }
 
-// Lookup returns the function D calls name, or Invalid.
-func Lookup(name string) Func {
-	for f := Count; f <= Llquantize; f++ {
-		if funcNames[f] == name {
-			return f
-		}
-	}
-	return Invalid
-}
-
 // IsHistogram reports whether f counts into buckets, which are drawn, not
 // printed as one number.
 func (f Func) IsHistogram() bool { return f >= Quantize && f <= Llquantize }

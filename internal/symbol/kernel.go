@@ -81,9 +81,6 @@ func KernelLoc(addr uint64) Loc {
 	return k.Lookup(addr)
 }
 
-// KernelSym is KernelLoc as stack() prints it.
-func KernelSym(addr uint64) string { return KernelLoc(addr).String() }
-
 // ReadKallsyms reads a table in the format of /proc/kallsyms: lines of
 // "ADDR TYPE NAME" with an optional "\t[MODULE]", address in hex.
 func ReadKallsyms(r io.Reader) (*Kernel, error) {
@@ -248,9 +245,6 @@ func (k *Kernel) All() iter.Seq[KSym] {
 	}
 }
 
-// Modules lists the modules that have symbols, vmlinux first.
-func (k *Kernel) Modules() []string { return slices.Clone(k.modules) }
-
 func (k *Kernel) name(i int) string {
 	start := uint32(0)
 	if i > 0 {
@@ -360,43 +354,4 @@ func (k *Kernel) index() {
 		}
 		k.hash[h] = uint32(i + 1)
 	}
-}
-
-// Traceable is one function of the kernel's available_filter_functions: one
-// that ftrace, and so fentry and kprobe multi links, can attach to.
-type Traceable struct {
-	Module string
-	Name   string
-}
-
-// TraceableFunctions reads available_filter_functions from tracefs, in the
-// kernel's order, without the placeholders of disabled entries.
-func TraceableFunctions() ([]Traceable, error) {
-	var first error
-	for _, dir := range []string{"/sys/kernel/tracing", "/sys/kernel/debug/tracing"} {
-		b, err := os.ReadFile(dir + "/available_filter_functions")
-		if err == nil {
-			return parseTraceable(string(b)), nil
-		}
-		if first == nil {
-			first = err
-		}
-	}
-	return nil, first
-}
-
-func parseTraceable(s string) []Traceable {
-	out := make([]Traceable, 0, len(s)/20)
-	for line := range strings.Lines(s) {
-		line = strings.TrimSuffix(line, "\n")
-		name, mod, _ := strings.Cut(line, " ")
-		if name == "" || strings.HasPrefix(name, "__ftrace_invalid_address__") {
-			continue
-		}
-		if mod = strings.Trim(mod, "[]"); mod == "" {
-			mod = Vmlinux
-		}
-		out = append(out, Traceable{mod, name})
-	}
-	return out
 }

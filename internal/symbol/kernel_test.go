@@ -82,14 +82,6 @@ func TestReadKallsymsErrors(t *testing.T) {
 	}
 }
 
-func TestTraceable(t *testing.T) {
-	got := parseTraceable("vfs_read\n__ftrace_invalid_address___16\next4_open [ext4]\n")
-	want := []Traceable{{Vmlinux, "vfs_read"}, {"ext4", "ext4_open"}}
-	if len(got) != 2 || got[0] != want[0] || got[1] != want[1] {
-		t.Errorf("got %v, want %v", got, want)
-	}
-}
-
 // Every text symbol of the running kernel resolves to the first name that
 // /proc/kallsyms lists for its address.
 func TestRunningKernel(t *testing.T) {

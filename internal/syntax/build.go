@@ -58,8 +58,6 @@ func NewMember(pos Pos, x Expr, arrow bool, name string) *Member {
 	return &Member{node{pos}, x, arrow, name}
 }
 
-func NewSizeof(pos Pos, t *TypeName, x Expr) *Sizeof { return &Sizeof{node{pos}, t, x} }
-
 func NewExprStmt(pos Pos, x Expr) *ExprStmt { return &ExprStmt{node{pos}, x} }
 
 // NewProbeDesc makes a description of its parts.

@@ -24,7 +24,6 @@ var KernelHalf = []string{
 	"internal/bpf",
 	"internal/btf",
 	"internal/consume",
-	"internal/elfprobe",
 	"internal/process",
 	"internal/provider",
 	"internal/ring",

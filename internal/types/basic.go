@@ -1,7 +1,6 @@
 package types
 
 import (
-	"slices"
 	"strings"
 )
 
@@ -238,16 +237,6 @@ func FromSpecifiers(words ...string) (*Basic, bool) {
 	}
 	b, ok := ctypes[strings.Join(key, " ")]
 	return b, ok
-}
-
-// BasicNames are the names of C's and D's types without parts, sorted.
-func BasicNames() []string {
-	var n []string
-	for k := range ctypes {
-		n = append(n, k)
-	}
-	slices.Sort(n)
-	return n
 }
 
 // NewString is D's string bounded to n bytes including the NUL.

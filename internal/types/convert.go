@@ -73,9 +73,6 @@ func IsStack(t Type) bool { return isKind(t, Stack) || isKind(t, UStack) }
 // IsUStack reports the values of ustack() and jstack().
 func IsUStack(t Type) bool { return isKind(t, UStack) }
 
-// IsSym reports the values of sym(), usym() and their kin.
-func IsSym(t Type) bool { return isKind(t, SymAddr) || isKind(t, USymAddr) }
-
 // IsPointer reports a pointer proper; see IsPointerLike for arrays.
 func IsPointer(t Type) bool {
 	_, ok := Underlying(t).(*Pointer)
