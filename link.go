@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"time"
 
 	"godtrace/internal/bpf"
 	"godtrace/internal/compile"
@@ -20,10 +21,10 @@ type running struct {
 	obj      *dif.Object
 	enabled  []*bpf.Enabled
 	atts     []*provider.Attachment
-	probes   []io.Closer  // what holds the attached probes
-	detached <-chan error // set once the probes are being taken away
-	links    []io.Closer  // what else to close at the end
-	begin    int          // group to run by hand, -1 for none
+	probes   []io.Closer   // what holds the attached probes
+	detached <-chan closed // set once the probes are being taken away
+	links    []io.Closer   // what else to close at the end
+	begin    int           // group to run by hand, -1 for none
 	end      int
 	consumer *consume.Consumer
 	live     int // targets that have not ended
@@ -325,24 +326,33 @@ func (r *running) detach() {
 	}
 }
 
-// close detaches and returns when nothing is attached any more.
-func (r *running) close() error {
+// close detaches, returns when nothing is attached any more, and tells how long
+// that took, from the beginning of detaching.
+func (r *running) close() (time.Duration, error) {
 	r.detach()
-	return errors.Join(<-r.detached, <-closeAll(r.links))
+	probes, links := <-r.detached, <-closeAll(r.links)
+	return probes.took, errors.Join(probes.err, links.err)
+}
+
+// closed is how closing several things went.
+type closed struct {
+	took time.Duration
+	err  error
 }
 
 // closeAll closes everything side by side, and tells when all of it is closed.
-func closeAll(cs []io.Closer) <-chan error {
-	done, closed := make(chan error, 1), make(chan error, len(cs))
+func closeAll(cs []io.Closer) <-chan closed {
+	start := time.Now()
+	done, errs := make(chan closed, 1), make(chan error, len(cs))
 	for _, c := range cs {
-		go func() { closed <- c.Close() }()
+		go func() { errs <- c.Close() }()
 	}
 	go func() {
 		var all []error
 		for range cs {
-			all = append(all, <-closed)
+			all = append(all, <-errs)
 		}
-		done <- errors.Join(all...)
+		done <- closed{time.Since(start), errors.Join(all...)}
 	}()
 	return done
 }

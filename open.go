@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"godtrace/internal/bpf"
 	"godtrace/internal/check"
@@ -228,7 +229,9 @@ func (s *Session) Kill() {
 func (s *Session) Close() error {
 	var err error
 	if s.running != nil {
-		err = s.act(s.running.close, "unlink %d", len(s.running.probes))
+		var took time.Duration
+		took, err = s.running.close()
+		s.debugf("unlink %d: %s, %d µs", len(s.running.probes), outcome(err), took.Microseconds())
 		s.running = nil
 	}
 	if s.rt != nil {
