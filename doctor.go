@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"golang.org/x/sys/unix"
+	"godtrace/internal/kernel"
 )
 
 // A Finding is one thing that tracing depends on, and how it stands here.
@@ -52,10 +52,8 @@ func kernelFindings() []Finding {
 		}
 		out = append(out, Finding{Area: "kernel", Name: name, OK: ok, Now: now, Remedy: remedy})
 	}
-	var u unix.Utsname
-	if unix.Uname(&u) == nil {
-		release := unix.ByteSliceToString(u.Release[:])
-		add("version", release, atLeast(release, 6, 1), "tested from 6.1 on; older kernels lack what tracing needs")
+	if r := kernel.Release(); r != "" {
+		add("version", r, kernel.AtLeast(6, 1), "tested from 6.1 on; older kernels lack what tracing needs")
 	}
 	types := "yes"
 	if !HasBTF() {
@@ -120,13 +118,4 @@ func kernelSymbolsVisible() (bool, error) {
 		}
 	}
 	return false, nil
-}
-
-// atLeast compares the beginning of a kernel release.
-func atLeast(release string, major, minor int) bool {
-	var a, b int
-	if n, _ := fmt.Sscanf(release, "%d.%d", &a, &b); n != 2 {
-		return false
-	}
-	return a > major || a == major && b >= minor
 }

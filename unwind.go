@@ -87,7 +87,6 @@ func (s *Session) unwindStacks(r *running) {
 			u.target(pid)
 		}
 	} else {
-		slices.Sort(pids)
 		slices.Reverse(pids)
 		for _, pid := range pids[:min(len(pids), readAhead)] {
 			u.ask(pid)

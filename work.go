@@ -14,6 +14,7 @@ import (
 	"godtrace/internal/agg"
 	"godtrace/internal/bpf"
 	"godtrace/internal/consume"
+	"godtrace/internal/kernel"
 )
 
 // Status is what Work says about the session.
@@ -547,7 +548,7 @@ var _ consume.Host = host{}
 func crash() error {
 	err := os.WriteFile("/proc/sysrq-trigger", []byte("c"), 0)
 	if errors.Is(err, os.ErrNotExist) {
-		return &bpf.FeatureError{Name: "magic system requests", Since: "CONFIG_MAGIC_SYSRQ"}
+		return &kernel.FeatureError{Name: "magic system requests", Since: "CONFIG_MAGIC_SYSRQ"}
 	}
 	return err
 }

@@ -1,9 +1,9 @@
 // Package bpf turns DIF into eBPF programs and maps, loads them and gives
 // access to what they collect. It is the only emitter of eBPF.
 //
-// Contract (this file): the session hands over the object, the enabled probes
-// and the groups that the providers formed; it gets loaded programs, by group,
-// and a Runtime to steer and drain them.
+// The session hands over the object, the enabled probes and the groups that the
+// providers formed; it gets loaded programs, by group, and a Runtime to steer
+// and drain them.
 package bpf
 
 import (
@@ -74,7 +74,6 @@ type Config struct {
 	Later []*dif.Clause
 	// names are the numbers of strings given out before, for Extend.
 	names interner
-	// PinnedStack etc. are decided by feature detection, not here.
 }
 
 // Activity is the state every firing reads first.
@@ -96,9 +95,8 @@ type Drops struct {
 	SpecBusy     uint64   // speculation(): all buffers busy being committed or discarded
 	SpecUnavail  uint64   // speculation(): none available
 	Nested       []uint64 // per CPU: no scratch level left for a nested firing
-	ErrorInError uint64
-	DblError     uint64
-	Recursion    uint64 // firings the kernel skipped (recursion_misses)
+	ErrorInError uint64   // faults of the clauses of ERROR
+	Recursion    uint64   // firings the kernel skipped (recursion_misses)
 }
 
 // TypeInfo answers questions about the running kernel's types; *btf.Spec does.

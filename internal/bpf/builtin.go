@@ -6,6 +6,7 @@ import (
 
 	"godtrace/internal/bpf/lib"
 	"godtrace/internal/dif"
+	"godtrace/internal/kernel"
 	"godtrace/internal/probe"
 )
 
@@ -338,7 +339,7 @@ func (f *fn) noStack(flags int64) bool {
 // While the tracepoints of system calls ran with preemption disabled by hand
 // (6.13 to 6.19), the function doing so was on the stack.
 func (f *fn) skip(flags int64) int64 {
-	if flags == 0 && f.gp.sys() && f.p.release >= 6<<8|13 && f.p.release < 7<<8 {
+	if flags == 0 && f.gp.sys() && kernel.AtLeast(6, 13) && !kernel.AtLeast(7, 0) {
 		return 1
 	}
 	switch f.gp.g.Kind {

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"godtrace/internal/dif"
+	"godtrace/internal/kernel"
 	"godtrace/internal/probe"
 )
 
@@ -614,7 +615,7 @@ func (f *fn) ins(in *dif.Ins) {
 		b, off := f.tempMem(in.Temp, int(in.Imm), r1)
 		c.store(4, b, off, r0)
 	case dif.TStack:
-		if t := &f.temps[in.Temp-1]; t.stack && f.p.release < 6<<8|3 {
+		if t := &f.temps[in.Temp-1]; t.stack && !kernel.AtLeast(6, 3) {
 			// bpf_get_stack() of raw tracepoints wants memory that was written to.
 			f.zero(fp, t.off+int(in.Imm), int(in.Size))
 		}

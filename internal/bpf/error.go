@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+
+	"godtrace/internal/kernel"
 )
 
 // TooComplexError says that a clause makes a program the kernel does not take.
@@ -98,7 +100,7 @@ func newVerifierError(name string, c *code, err error, log string) error {
 		}
 	}
 	if m := noHelper.FindStringSubmatch(log); m != nil {
-		f := &FeatureError{Name: "helper " + m[1], Since: "another version or configuration", Err: e}
+		f := &kernel.FeatureError{Name: "helper " + m[1], Since: "another version or configuration", Err: e}
 		switch m[1] {
 		case "bpf_probe_write_user":
 			f.Since = "4.8, not locked down"
@@ -110,7 +112,7 @@ func newVerifierError(name string, c *code, err error, log string) error {
 		return f
 	}
 	if strings.Contains(log, "failed to find the address for kernel symbol '__preempt_count'") || strings.Contains(log, "kernel symbol 'pcpu_hot'") {
-		return &FeatureError{Name: "address of the preemption count", Since: "5.10, CONFIG_KALLSYMS_ALL", Workaround: "ipl can be had in probes of system calls and user functions only", Err: e}
+		return &kernel.FeatureError{Name: "address of the preemption count", Since: "5.10, CONFIG_KALLSYMS_ALL", Workaround: "ipl can be had in probes of system calls and user functions only", Err: e}
 	}
 	for _, sign := range []string{"too large", "too many", "too complex", "combined stack size", "stack frames is too", "The sequence of"} {
 		if strings.Contains(log[max(0, len(log)-2000):], sign) {

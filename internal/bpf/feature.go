@@ -2,37 +2,9 @@ package bpf
 
 import (
 	"fmt"
+
+	"godtrace/internal/kernel"
 )
-
-// FeatureError is something this kernel lacks.
-type FeatureError struct {
-	Name       string // what
-	Since      string // the Linux version that has it, or the configuration
-	Workaround string // what to do, or what is done, without
-	Err        error
-}
-
-func (e *FeatureError) Error() string {
-	s := fmt.Sprintf("this kernel has no %s (since %s)", e.Name, e.Since)
-	if e.Workaround != "" {
-		s += ": " + e.Workaround
-	}
-	if e.Err != nil {
-		s += fmt.Sprintf(" (%v)", e.Err)
-	}
-	return s
-}
-
-func (e *FeatureError) Unwrap() error { return e.Err }
-
-// FeatureMissing marks the error for tests and for doctor.
-func (e *FeatureError) FeatureMissing() (name, since, workaround string) {
-	return e.Name, e.Since, e.Workaround
-}
-
-func errPrivilege(err error) error {
-	return &PrivilegeError{err}
-}
 
 // PrivilegeError says that this process may not load BPF programs.
 type PrivilegeError struct{ Err error }
@@ -49,5 +21,5 @@ func (e *PrivilegeError) FeatureMissing() (name, since, workaround string) {
 }
 
 func errNoBTF(err error) error {
-	return &FeatureError{"BTF", "5.2, CONFIG_DEBUG_INFO_BTF", "offsets of kernel structs are unknown", err}
+	return &kernel.FeatureError{Name: "BTF", Since: "5.2, CONFIG_DEBUG_INFO_BTF", Workaround: "offsets of kernel structs are unknown", Err: err}
 }

@@ -15,6 +15,7 @@ import (
 	"godtrace/internal/bpf/lib"
 	"godtrace/internal/btf"
 	"godtrace/internal/dif"
+	"godtrace/internal/kernel"
 	"godtrace/internal/probe"
 	"godtrace/internal/ring"
 )
@@ -58,7 +59,7 @@ const maxEntries = 1 << 16
 // valueLimit is the largest array value: before 6.12 the kernel's largest
 // kmalloc.
 func (p *plan) valueLimit() int64 {
-	if p.release < 6<<8|12 {
+	if !kernel.AtLeast(6, 12) {
 		return 4 << 20
 	}
 	return 0
@@ -277,7 +278,7 @@ func (p *plan) spec(gp *groupPlan) (progSpec, error) {
 		s.typ = progPerfEvent
 	case probe.KindUprobe, probe.KindUretprobe, probe.KindUinstr:
 		s.typ = progKprobe
-		if p.release >= 6<<8|6 {
+		if kernel.AtLeast(6, 6) {
 			s.attachType = attachUprobeMulti
 		}
 		switch g.AttachType {
@@ -402,7 +403,7 @@ func (p *plan) linkRoutines(c *code, gp *groupPlan) error {
 		return nil
 	}
 	v := lib.MayGoto
-	if p.release < 6<<8|9 {
+	if !kernel.AtLeast(6, 9) {
 		v = lib.BPFLoop
 		c.funcInfo = true
 	}
@@ -764,7 +765,7 @@ func (m *mainFn) preemptible() bool {
 		return true
 	case probe.KindRawTP, probe.KindSysEnter, probe.KindSysExit, probe.KindKprobe, probe.KindKretprobe, probe.KindInstr:
 		// Since 7.0 tracepoints no longer disable preemption.
-		return m.p.release >= 7<<8
+		return kernel.AtLeast(7, 0)
 	}
 	return false
 }

@@ -10,6 +10,7 @@ import (
 	"godtrace/internal/bpf/lib"
 	"godtrace/internal/btf"
 	"godtrace/internal/dif"
+	"godtrace/internal/kernel"
 	"godtrace/internal/probe"
 	"godtrace/internal/ring"
 )
@@ -68,11 +69,10 @@ const maxSubprogs = 200
 
 // plan is everything decided before a map is made or an instruction emitted.
 type plan struct {
-	cfg     *Config
-	obj     *dif.Object
-	ncpu    int
-	release int // kernel version, major<<8|minor
-	hasErr  bool
+	cfg    *Config
+	obj    *dif.Object
+	ncpu   int
+	hasErr bool
 
 	data, ro, scratch, scalars, ring, specRing, storage *bpfMap
 	goroutines                                          *bpfMap     // what storage is for threads, for goroutines
@@ -225,7 +225,7 @@ type groupPlan struct {
 func align(n, a int) int { return (n + a - 1) &^ (a - 1) }
 
 func newPlan(cfg *Config, ncpu int) (*plan, error) {
-	p := &plan{cfg: cfg, obj: cfg.Object, ncpu: ncpu, release: kernelRelease(), hasErr: cfg.Error != nil && len(cfg.Error.Clauses) > 0}
+	p := &plan{cfg: cfg, obj: cfg.Object, ncpu: ncpu, hasErr: cfg.Error != nil && len(cfg.Error.Clauses) > 0}
 	if p.obj == nil {
 		p.obj = &dif.Object{StrSize: 256}
 	}
@@ -709,7 +709,7 @@ func (p *plan) rows() int {
 // prepare allocates registers and memory for the clauses of a group.
 func (p *plan) prepare(gp *groupPlan) error {
 	gp.sleepable = gp.g.Sleepable
-	if k := gp.g.Kind; (k == probe.KindUprobe || k == probe.KindUretprobe || k == probe.KindUinstr) && p.release >= 6<<8 {
+	if k := gp.g.Kind; (k == probe.KindUprobe || k == probe.KindUretprobe || k == probe.KindUinstr) && kernel.AtLeast(6, 0) {
 		// Sleepable uprobes exist since 6.0.
 		for _, in := range gp.instances {
 			gp.sleepable = gp.sleepable || readsUser(in.cl)
@@ -801,7 +801,7 @@ func (p *plan) kernelTypes() (*btf.Spec, error) {
 func (p *plan) castIDs() (cast int32, regs uint32) {
 	if !p.castKnown {
 		p.castKnown = true
-		if p.release < 6<<8|2 {
+		if !kernel.AtLeast(6, 2) {
 			return 0, 0
 		}
 		if spec, err := p.kernelTypes(); err == nil {

@@ -4,10 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"os"
 	"runtime"
-	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"unsafe"
@@ -16,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"godtrace/internal/dif"
+	"godtrace/internal/kernel"
 	"godtrace/internal/probe"
 	"godtrace/internal/ring"
 )
@@ -92,12 +90,10 @@ func (r *Runtime) testRun(i int, ctx []uint64) error {
 		in, out                     uint64
 		repeat, duration            uint32
 		ctxIn, ctxOut               uint32
-		ctx, ctxo                   uint64
+		ctx, ctxo                   unsafe.Pointer
 		flags, cpu, batch, _        uint32
-	}{fd: uint32(r.progs[i].FD()), ctxIn: uint32(8 * len(ctx)), ctx: uint64(uintptr(unsafe.Pointer(&ctx[0])))}
-	_, err := bpfCall(cmdProgTestRun, unsafe.Pointer(&a), unsafe.Sizeof(a))
-	runtime.KeepAlive(ctx)
-	if err != nil {
+	}{fd: uint32(r.progs[i].FD()), ctxIn: uint32(8 * len(ctx)), ctx: unsafe.Pointer(&ctx[0])}
+	if _, err := kernel.BPF(unix.BPF_PROG_TEST_RUN, &a); err != nil {
 		return fmt.Errorf("running %s: %w", r.cfg.Groups[i].Name, err)
 	}
 	return nil
@@ -172,8 +168,8 @@ func synchronizeRCU() error {
 	}
 	defer inner.close()
 	const mapArrayOfMaps = 12
-	a := mapAttr{typ: mapArrayOfMaps, keySize: 4, valSize: 4, entries: 1, innerFD: uint32(inner.fd), name: objName("dt_rcu")}
-	fd, err := bpfCall(cmdMapCreate, unsafe.Pointer(&a), unsafe.Sizeof(a))
+	a := mapAttr{typ: mapArrayOfMaps, keySize: 4, valSize: 4, entries: 1, innerFD: uint32(inner.fd), name: kernel.ObjName("dt_rcu")}
+	fd, err := kernel.BPF(unix.BPF_MAP_CREATE, &a)
 	if err != nil {
 		return fmt.Errorf("waiting for a grace period: %w", err)
 	}
@@ -242,22 +238,10 @@ type ProgStats struct {
 func (r *Runtime) Stats() []ProgStats {
 	out := make([]ProgStats, len(r.progs))
 	for i, p := range r.progs {
-		out[i] = ProgStats{Name: r.cfg.Groups[i].Name, Insns: r.insns[i]}
-		b, err := os.ReadFile("/proc/self/fdinfo/" + strconv.Itoa(p.FD()))
-		if err != nil {
-			continue
-		}
-		for line := range strings.Lines(string(b)) {
-			name, val, _ := strings.Cut(line, ":")
-			n, _ := strconv.ParseUint(strings.TrimSpace(val), 10, 64)
-			switch name {
-			case "run_cnt":
-				out[i].Runs = n
-			case "run_time_ns":
-				out[i].Nanos = n
-			case "recursion_misses":
-				out[i].Missed = n
-			}
+		info := kernel.FDInfo(p.FD())
+		out[i] = ProgStats{
+			Name: r.cfg.Groups[i].Name, Insns: r.insns[i],
+			Runs: info["run_cnt"], Nanos: info["run_time_ns"], Missed: info["recursion_misses"],
 		}
 	}
 	return out

@@ -5,6 +5,7 @@ import (
 
 	"godtrace/internal/bpf/lib"
 	"godtrace/internal/dif"
+	"godtrace/internal/kernel"
 )
 
 // Subroutines that take a few instructions are written out here; the others
@@ -710,8 +711,8 @@ const maxChill = 500_000_000
 // million rounds.
 func (f *fn) chill(in *dif.Ins, ns dif.Reg) {
 	c := f.c
-	if f.p.release < 6<<8|9 {
-		f.err = &FeatureError{Name: "may_goto", Since: "6.9", Workaround: "chill() needs it; there is no way round"}
+	if !kernel.AtLeast(6, 9) {
+		f.err = &kernel.FeatureError{Name: "may_goto", Since: "6.9", Workaround: "chill() needs it; there is no way round"}
 		return
 	}
 	f.getTo(ns, r1)

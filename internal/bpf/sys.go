@@ -6,15 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"runtime"
-	"strconv"
-	"strings"
 	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 
 	"godtrace/internal/bpf/lib"
+	"godtrace/internal/kernel"
 )
 
 // Maps and programs are made by bpf(2) itself: a loader library probes for
@@ -23,37 +21,12 @@ import (
 // package afterwards.
 
 const (
-	cmdMapCreate   = 0
-	cmdMapLookup   = 1
-	cmdMapUpdate   = 2
-	cmdProgLoad    = 5
-	cmdProgTestRun = 10
-	cmdObjInfo     = 15
-	cmdBTFLoad     = 18
-	cmdMapFreeze   = 22
-	cmdLookupBatch = 24
-	cmdDeleteBatch = 27
+	mapHash, mapArray, mapTaskStorage = unix.BPF_MAP_TYPE_HASH, unix.BPF_MAP_TYPE_ARRAY, unix.BPF_MAP_TYPE_TASK_STORAGE
 
-	mapHash, mapArray, mapTaskStorage = 1, 2, 29
-
-	flagNoPrealloc = 1
-	flagRdonlyProg = 1 << 7
-	flagMmapable   = 1 << 10
+	flagNoPrealloc = unix.BPF_F_NO_PREALLOC
+	flagRdonlyProg = unix.BPF_F_RDONLY_PROG
+	flagMmapable   = unix.BPF_F_MMAPABLE
 )
-
-func bpfCall(cmd uintptr, attr unsafe.Pointer, size uintptr) (int, error) {
-	for {
-		r, _, e := unix.Syscall(unix.SYS_BPF, cmd, uintptr(attr), size)
-		runtime.KeepAlive(attr)
-		switch {
-		case e == unix.EAGAIN && cmd == cmdProgLoad:
-			continue // a signal interrupted the verifier
-		case e != 0:
-			return -1, e
-		}
-		return int(r), nil
-	}
-}
 
 // bpfMap is a map; a zero fd is never valid here.
 type bpfMap struct {
@@ -67,19 +40,6 @@ type bpfMap struct {
 	form             int    // of a hash of aggregations: the first form that uses it
 }
 
-func objName(s string) (n [16]byte) {
-	for i := 0; i < len(s) && i < 15; i++ {
-		c := s[i]
-		switch {
-		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '_', c == '.':
-		default:
-			c = '_'
-		}
-		n[i] = c
-	}
-	return n
-}
-
 type mapAttr struct {
 	typ, keySize, valSize, entries, flags, innerFD, numa uint32
 	name                                                 [16]byte
@@ -87,18 +47,18 @@ type mapAttr struct {
 }
 
 func newMap(trace func(string, ...any), name string, typ uint32, key, val, entries int, flags uint32, btfFD, btfVal int) (*bpfMap, error) {
-	a := mapAttr{typ: typ, keySize: uint32(key), valSize: uint32(val), entries: uint32(entries), flags: flags, name: objName("dt_" + name)}
+	a := mapAttr{typ: typ, keySize: uint32(key), valSize: uint32(val), entries: uint32(entries), flags: flags, name: kernel.ObjName("dt_" + name)}
 	if btfFD > 0 {
 		a.btfFD, a.btfKey, a.btfVal = uint32(btfFD), 1, uint32(btfVal)
 	}
 	start := time.Now()
-	fd, err := bpfCall(cmdMapCreate, unsafe.Pointer(&a), unsafe.Sizeof(a))
+	fd, err := kernel.BPF(unix.BPF_MAP_CREATE, &a)
 	if trace != nil {
 		trace("map %s: type %d, key %d, value %d, %d entries: %v, %d µs", name, typ, key, val, entries, result(err), time.Since(start).Microseconds())
 	}
 	if err != nil {
 		if errors.Is(err, unix.EPERM) {
-			return nil, errPrivilege(err)
+			return nil, &PrivilegeError{err}
 		}
 		return nil, fmt.Errorf("map %s (key %d bytes, value %d bytes, %d entries): %w", name, key, val, entries, err)
 	}
@@ -140,42 +100,37 @@ func (m *bpfMap) setFrozen(value []byte) error {
 		return err
 	}
 	a := struct{ fd uint32 }{uint32(m.fd)}
-	if _, err := bpfCall(cmdMapFreeze, unsafe.Pointer(&a), unsafe.Sizeof(a)); err != nil {
+	if _, err := kernel.BPF(unix.BPF_MAP_FREEZE, &a); err != nil {
 		return fmt.Errorf("map %s: freeze: %w", m.name, err)
 	}
 	return nil
 }
 
-// batch is BPF_MAP_LOOKUP_BATCH or _DELETE_BATCH: keys and values of n
-// elements, cursor opaque (nil pointer to begin with). It returns how many
-// were done; io is unix.ENOENT at the end of a map.
+// batchAttr is what the commands on many elements take.
 type batchAttr struct {
-	in, out, keys, values uint64
-	count, fd             uint32
-	elemFlags, flags      uint64
+	in, out          *uint64
+	keys, values     unsafe.Pointer
+	count, fd        uint32
+	elemFlags, flags uint64
 }
 
+// lookupBatch reads keys and values of n elements. The cursors are the
+// kernel's own; it begins where first is set. It returns how many were read;
+// the error is unix.ENOENT at the end of the map.
 func (m *bpfMap) lookupBatch(in, out *uint64, first bool, keys, values []byte, n int) (int, error) {
-	a := batchAttr{
-		out: uint64(uintptr(unsafe.Pointer(out))), keys: uint64(uintptr(unsafe.Pointer(&keys[0]))),
-		values: uint64(uintptr(unsafe.Pointer(&values[0]))), count: uint32(n), fd: uint32(m.fd),
+	a := batchAttr{in: in, out: out, keys: unsafe.Pointer(&keys[0]), values: unsafe.Pointer(&values[0]), count: uint32(n), fd: uint32(m.fd)}
+	if first {
+		a.in = nil
 	}
-	if !first {
-		a.in = uint64(uintptr(unsafe.Pointer(in)))
-	}
-	_, err := bpfCall(cmdLookupBatch, unsafe.Pointer(&a), unsafe.Sizeof(a))
-	runtime.KeepAlive(in)
-	runtime.KeepAlive(out)
-	runtime.KeepAlive(keys)
-	runtime.KeepAlive(values)
+	_, err := kernel.BPF(unix.BPF_MAP_LOOKUP_BATCH, &a)
 	return int(a.count), err
 }
 
+// deleteBatch deletes the n elements of keys, of which some may have gone.
 func (m *bpfMap) deleteBatch(keys []byte, n int) error {
 	for n > 0 {
-		a := batchAttr{keys: uint64(uintptr(unsafe.Pointer(&keys[0]))), count: uint32(n), fd: uint32(m.fd)}
-		_, err := bpfCall(cmdDeleteBatch, unsafe.Pointer(&a), unsafe.Sizeof(a))
-		runtime.KeepAlive(keys)
+		a := batchAttr{keys: unsafe.Pointer(&keys[0]), count: uint32(n), fd: uint32(m.fd)}
+		_, err := kernel.BPF(unix.BPF_MAP_DELETE_BATCH, &a)
 		if err == nil || err == unix.ENOENT && int(a.count) == n {
 			return nil
 		}
@@ -188,7 +143,8 @@ func (m *bpfMap) deleteBatch(keys []byte, n int) error {
 	return nil
 }
 
-// loadBTF loads the types of the task storage's value: 1 int, 2 char, 3 char[size].
+// loadStorageBTF loads the types of the task storage's value: 1 int, 2 char, 3
+// char[size].
 func loadStorageBTF(size int) (int, error) {
 	strs := "\x00int\x00char\x00"
 	var t bytes.Buffer
@@ -204,41 +160,8 @@ func loadStorageBTF(size int) (int, error) {
 	}{0xeb9f, 1, 0, 24, 0, uint32(t.Len()), uint32(t.Len()), uint32(len(strs))})
 	b.Write(t.Bytes())
 	b.WriteString(strs)
-	return loadBTF(b.Bytes())
+	return kernel.LoadBTF(b.Bytes())
 }
-
-func loadBTF(blob []byte) (int, error) {
-	a := struct {
-		btf, log                uint64
-		size, logSize, logLevel uint32
-		_                       uint32
-	}{btf: uint64(uintptr(unsafe.Pointer(&blob[0]))), size: uint32(len(blob))}
-	fd, err := bpfCall(cmdBTFLoad, unsafe.Pointer(&a), unsafe.Sizeof(a))
-	runtime.KeepAlive(blob)
-	if err != nil {
-		return -1, fmt.Errorf("loading types: %w", err)
-	}
-	return fd, nil
-}
-
-type progAttr struct {
-	typ, insnCnt         uint32
-	insns, license       uint64
-	logLevel, logSize    uint32
-	logBuf               uint64
-	kernVersion, flags   uint32
-	name                 [16]byte
-	ifindex, attachType  uint32
-	btfFD, funcInfoSize  uint32
-	funcInfo             uint64
-	funcInfoCnt, lineSz  uint32
-	lineInfo             uint64
-	lineCnt, attachBTFID uint32
-	attachBTFObj, coreN  uint32
-	fdArray              uint64
-}
-
-var license = []byte("GPL\x00")
 
 // progSpec is what a kind of attachment demands of the load.
 type progSpec struct {
@@ -251,14 +174,13 @@ type progSpec struct {
 
 // loadProg loads a program; the log is asked for only when it failed.
 func loadProg(name string, s progSpec, c *code) (int, error) {
-	a := progAttr{
-		typ: s.typ, insnCnt: uint32(len(c.ins)), insns: uint64(uintptr(unsafe.Pointer(&c.ins[0]))),
-		license: uint64(uintptr(unsafe.Pointer(&license[0]))), flags: s.flags, name: objName("dt_" + name),
-		attachType: s.attachType, attachBTFID: s.btfID, attachBTFObj: s.btfObj,
+	a := kernel.ProgAttr{
+		Type: s.typ, Flags: s.flags, Name: kernel.ObjName("dt_" + name),
+		AttachType: s.attachType, AttachBTF: s.btfID, AttachBTFObj: s.btfObj,
 	}
 	var info []uint32
 	if c.funcInfo {
-		btfFD, err := loadBTF(lib.FuncBTF())
+		btfFD, err := kernel.LoadBTF(lib.FuncBTF())
 		if err != nil {
 			return -1, err
 		}
@@ -266,29 +188,24 @@ func loadProg(name string, s progSpec, c *code) (int, error) {
 		for _, at := range c.funcs {
 			info = append(info, uint32(at), lib.FuncType)
 		}
-		a.btfFD, a.funcInfoSize = uint32(btfFD), 8
-		a.funcInfo, a.funcInfoCnt = uint64(uintptr(unsafe.Pointer(&info[0]))), uint32(len(c.funcs))
+		a.BTF, a.FuncInfoSize = uint32(btfFD), 8
+		a.FuncInfo, a.FuncInfoCnt = unsafe.Pointer(&info[0]), uint32(len(c.funcs))
 	}
 	if len(s.log) > 0 {
-		a.logLevel, a.logSize, a.logBuf = 2, uint32(len(s.log)), uint64(uintptr(unsafe.Pointer(&s.log[0])))
+		a.LogLevel, a.LogSize, a.LogBuf = 2, uint32(len(s.log)), unsafe.Pointer(&s.log[0])
 	}
-	fd, err := bpfCall(cmdProgLoad, unsafe.Pointer(&a), unsafe.Sizeof(a))
-	runtime.KeepAlive(info)
-	runtime.KeepAlive(s.log)
+	fd, err := kernel.LoadProgram(c.ins, &a)
 	if err == nil {
-		runtime.KeepAlive(c)
 		return fd, nil
 	}
-	if errors.Is(err, unix.EPERM) {
-		if os.Geteuid() != 0 {
-			return -1, errPrivilege(err)
-		}
+	if errors.Is(err, unix.EPERM) && os.Geteuid() != 0 {
+		return -1, &PrivilegeError{err}
 	}
 	var log []byte
 	for size := logSize(); size <= 1<<26; size *= 8 {
 		log = make([]byte, size)
-		a.logLevel, a.logSize, a.logBuf = 1, uint32(size), uint64(uintptr(unsafe.Pointer(&log[0])))
-		fd, err2 := bpfCall(cmdProgLoad, unsafe.Pointer(&a), unsafe.Sizeof(a))
+		a.LogLevel, a.LogSize, a.LogBuf = 1, uint32(size), unsafe.Pointer(&log[0])
+		fd, err2 := kernel.LoadProgram(c.ins, &a)
 		if err2 == nil {
 			return fd, nil // the first refusal was a passing one
 		}
@@ -296,55 +213,29 @@ func loadProg(name string, s progSpec, c *code) (int, error) {
 			break
 		}
 	}
-	runtime.KeepAlive(c)
-	runtime.KeepAlive(info)
 	return -1, newVerifierError(name, c, err, string(bytes.TrimRight(log, "\x00")))
 }
 
-// kernelRelease is the kernel's version as major<<8 | minor.
-func kernelRelease() int {
-	var u unix.Utsname
-	if unix.Uname(&u) != nil {
-		return 0
-	}
-	parts := strings.SplitN(unix.ByteSliceToString(u.Release[:]), ".", 3)
-	if len(parts) < 2 {
-		return 0
-	}
-	major, _ := strconv.Atoi(parts[0])
-	minor, _ := strconv.Atoi(strings.TrimRight(parts[1], "-+abcdefghijklmnopqrstuvwxyz"))
-	return major<<8 | minor
-}
-
-// get reads an element.
-func (m *bpfMap) get(key, value []byte) error {
+// element is one command on one element.
+func (m *bpfMap) element(cmd int, key, value []byte) error {
 	a := struct {
 		fd         uint32
-		_          uint32
-		key, value uint64
+		key, value unsafe.Pointer
 		flags      uint64
-	}{fd: uint32(m.fd), key: uint64(uintptr(unsafe.Pointer(&key[0]))), value: uint64(uintptr(unsafe.Pointer(&value[0])))}
-	_, err := bpfCall(cmdMapLookup, unsafe.Pointer(&a), unsafe.Sizeof(a))
-	runtime.KeepAlive(key)
-	runtime.KeepAlive(value)
+	}{fd: uint32(m.fd), key: unsafe.Pointer(&key[0]), value: unsafe.Pointer(&value[0])}
+	_, err := kernel.BPF(cmd, &a)
 	return err
 }
+
+// get reads an element. The error is the bare unix.Errno.
+func (m *bpfMap) get(key, value []byte) error { return m.element(unix.BPF_MAP_LOOKUP_ELEM, key, value) }
 
 // update sets element 0 of an array.
 func (m *bpfMap) update(value []byte) error { return m.put(make([]byte, 4), value) }
 
 // put sets an element.
 func (m *bpfMap) put(key, value []byte) error {
-	a := struct {
-		fd         uint32
-		_          uint32
-		key, value uint64
-		flags      uint64
-	}{fd: uint32(m.fd), key: uint64(uintptr(unsafe.Pointer(&key[0]))), value: uint64(uintptr(unsafe.Pointer(&value[0])))}
-	_, err := bpfCall(cmdMapUpdate, unsafe.Pointer(&a), unsafe.Sizeof(a))
-	runtime.KeepAlive(key)
-	runtime.KeepAlive(value)
-	if err != nil {
+	if err := m.element(unix.BPF_MAP_UPDATE_ELEM, key, value); err != nil {
 		return fmt.Errorf("map %s: %w", m.name, err)
 	}
 	return nil

@@ -9,7 +9,10 @@ import (
 	"sync/atomic"
 	"unsafe"
 
+	"golang.org/x/sys/unix"
+
 	"godtrace/internal/bpf/lib"
+	"godtrace/internal/kernel"
 )
 
 // Unwind holds the tables by which programs walk user stacks. Rows are kept once
@@ -161,8 +164,8 @@ func newUnwind(r *Runtime) (*Unwind, error) {
 	}
 	u.inner = append(u.inner, first)
 	const mapArrayOfMaps = 12
-	a := mapAttr{typ: mapArrayOfMaps, keySize: 4, valSize: 4, entries: unwindShards, innerFD: uint32(first.fd), name: objName("dt_unwind")}
-	fd, err := bpfCall(cmdMapCreate, unsafe.Pointer(&a), unsafe.Sizeof(a))
+	a := mapAttr{typ: mapArrayOfMaps, keySize: 4, valSize: 4, entries: unwindShards, innerFD: uint32(first.fd), name: kernel.ObjName("dt_unwind")}
+	fd, err := kernel.BPF(unix.BPF_MAP_CREATE, &a)
 	if err != nil {
 		return nil, fmt.Errorf("map of unwind tables: %w", err)
 	}

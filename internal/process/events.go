@@ -2,18 +2,19 @@ package process
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
 	"slices"
 	"strconv"
-	"strings"
 	"sync/atomic"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 
+	"godtrace/internal/kernel"
 	"godtrace/internal/symbol"
 )
 
@@ -31,7 +32,7 @@ const eventPages = 64
 
 // WatchEvents begins to collect events.
 func WatchEvents() (*Events, error) {
-	list, err := os.ReadFile("/sys/devices/system/cpu/online")
+	cpus, err := kernel.OnlineCPUs()
 	if err != nil {
 		return nil, err
 	}
@@ -43,7 +44,7 @@ func WatchEvents() (*Events, error) {
 		Bits:        unix.PerfBitMmap | unix.PerfBitMmap2 | unix.PerfBitComm | unix.PerfBitCommExec | unix.PerfBitTask | unix.PerfBitSampleIDAll,
 	}
 	e := new(Events)
-	for _, cpu := range cpuList(strings.TrimSpace(string(list))) {
+	for _, cpu := range cpus {
 		fd, err := unix.PerfEventOpen(&attr, -1, cpu, -1, unix.PERF_FLAG_FD_CLOEXEC)
 		if err != nil {
 			e.Close()
@@ -58,23 +59,6 @@ func WatchEvents() (*Events, error) {
 		e.rings = append(e.rings, ring)
 	}
 	return e, nil
-}
-
-// cpuList reads "0-3,5".
-func cpuList(s string) []int {
-	var out []int
-	for part := range strings.SplitSeq(s, ",") {
-		lo, hi, ok := strings.Cut(part, "-")
-		if !ok {
-			hi = lo
-		}
-		a, err1 := strconv.Atoi(lo)
-		b, err2 := strconv.Atoi(hi)
-		for ; err1 == nil && err2 == nil && a <= b; a++ {
-			out = append(out, a)
-		}
-	}
-	return out
 }
 
 // Close ends the collection.
@@ -152,15 +136,7 @@ func (e *Events) Drain(to *symbol.Processes) []Change {
 		}
 		atomic.StoreUint64(tail, from)
 	}
-	slices.SortStableFunc(all, func(a, b event) int {
-		switch {
-		case a.time < b.time:
-			return -1
-		case a.time > b.time:
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(all, func(a, b event) int { return cmp.Compare(a.time, b.time) })
 	var out []Change
 	for _, v := range all {
 		if c := v.tell(to); c.PID > 0 && (len(out) == 0 || out[len(out)-1] != c) {
@@ -170,7 +146,7 @@ func (e *Events) Drain(to *symbol.Processes) []Change {
 	return out
 }
 
-// PIDs are the processes there are.
+// PIDs are the processes there are, ascending.
 func PIDs() []int {
 	dir, err := os.Open("/proc")
 	if err != nil {
@@ -184,6 +160,7 @@ func PIDs() []int {
 			out = append(out, pid)
 		}
 	}
+	slices.Sort(out)
 	return out
 }
 

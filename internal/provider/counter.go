@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"godtrace/internal/insn"
+	"godtrace/internal/kernel"
 	"godtrace/internal/probe"
 	"godtrace/internal/symbol"
 )
@@ -53,7 +54,7 @@ func (p *Counter) Probes(d probe.Desc) ([]*probe.Probe, error) {
 		f := kernelFunc{s.Module, s.Name, s.Addr, int(n)}
 		code, err := f.text()
 		if err != nil {
-			if _, ok := err.(*MissingError); ok {
+			if _, ok := err.(*kernel.FeatureError); ok {
 				return nil, err
 			}
 			continue

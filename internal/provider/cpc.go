@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"godtrace/internal/kernel"
 	"godtrace/internal/probe"
 )
 
@@ -87,7 +88,7 @@ var cpcAttr = &probe.Attributes{
 
 func newCpc() *Cpc {
 	return &Cpc{CPU: -1, probes: map[string]*probe.Probe{}, opens: func(attr *unix.PerfEventAttr) bool {
-		cpus, err := onlineCPUs()
+		cpus, err := kernel.OnlineCPUs()
 		if err != nil {
 			return false
 		}

@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"godtrace/internal/btf"
+	"godtrace/internal/kernel"
 	"godtrace/internal/probe"
 	"godtrace/internal/symbol"
 	"godtrace/internal/syscalls"
@@ -91,8 +92,8 @@ func (p *Fbt) Probes(d probe.Desc) ([]*probe.Probe, error) {
 	}
 	if !tracefs.CanTraceFunctions() && !haveKprobes() {
 		if named {
-			return nil, &MissingError{"tracing of kernel functions", "4.20 with CONFIG_FUNCTION_TRACER or CONFIG_KPROBES",
-				"use the providers sdt, rawtp and syscall, which need no patching of kernel text"}
+			return nil, &kernel.FeatureError{Name: "tracing of kernel functions", Since: "Linux 4.20 with CONFIG_FUNCTION_TRACER or CONFIG_KPROBES",
+				Workaround: "use the providers sdt, rawtp and syscall, which need no patching of kernel text"}
 		}
 		return nil, nil
 	}
@@ -216,7 +217,7 @@ func (p *Fbt) load() error {
 	funcs, err := tracefs.Functions()
 	if err != nil {
 		if errors.Is(err, os.ErrNotExist) || errors.Is(err, os.ErrPermission) {
-			return &MissingError{"the list of functions that can be traced", "2.6.27 with CONFIG_DYNAMIC_FTRACE", "name a function in full"}
+			return &kernel.FeatureError{Name: "the list of functions that can be traced", Since: "Linux 2.6.27 with CONFIG_DYNAMIC_FTRACE", Workaround: "name a function in full"}
 		}
 		return fmt.Errorf("fbt probes: %w", err)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 
+	"godtrace/internal/kernel"
 	"godtrace/internal/probe"
 	"godtrace/internal/testkernel"
 	"godtrace/internal/tracefs"
@@ -311,8 +312,8 @@ func TestFbtMissing(t *testing.T) {
 	}
 	for _, p := range []Provider{newFbt(), newRawfbt(), newKinst()} {
 		_, err := p.Probes(probe.Desc{Provider: p.Name(), Func: "vfs_read"})
-		if m, ok := err.(*MissingError); !ok || m.Name == "" || m.Since == "" || m.Workaround == "" {
-			t.Errorf("%s: %v, want a MissingError", p.Name(), err)
+		if m, ok := err.(*kernel.FeatureError); !ok || m.Name == "" || m.Since == "" || m.Workaround == "" {
+			t.Errorf("%s: %v, want a FeatureError", p.Name(), err)
 		}
 		if ps, err := p.Probes(probe.Desc{Func: "vfs_read", Name: "entry"}); err != nil || len(ps) > 0 {
 			t.Errorf("%s: not asked for by name: %v, %v", p.Name(), ps, err)

@@ -16,6 +16,7 @@ import (
 
 	"godtrace/internal/insn"
 	"godtrace/internal/probe"
+	"godtrace/internal/process"
 	"godtrace/internal/symbol"
 	"godtrace/internal/syntax"
 )
@@ -174,7 +175,7 @@ func (r *goRequest) process(pid int) ([]*probe.Probe, error) {
 
 // pattern takes the Go programs of now whose number matches.
 func (r *goRequest) pattern() ([]*probe.Probe, error) {
-	for _, pid := range allPids() {
+	for _, pid := range process.PIDs() {
 		if pid == os.Getpid() || !probe.Glob(r.d.Provider, "go"+strconv.Itoa(pid)) {
 			continue
 		}
@@ -192,7 +193,7 @@ func (r *goRequest) pattern() ([]*probe.Probe, error) {
 func (r *goRequest) everywhere() ([]*probe.Probe, error) {
 	var files []*goFile
 	seen := map[fileKey]bool{}
-	for _, pid := range allPids() {
+	for _, pid := range process.PIDs() {
 		name := procPath(pid, "exe")
 		var st unix.Stat_t
 		if unix.Stat(name, &st) != nil || seen[fileKey{st.Dev, st.Ino}] {

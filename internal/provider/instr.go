@@ -12,6 +12,7 @@ import (
 	"github.com/cilium/ebpf"
 
 	"godtrace/internal/insn"
+	"godtrace/internal/kernel"
 	"godtrace/internal/probe"
 	"godtrace/internal/symbol"
 )
@@ -130,7 +131,7 @@ func (p *Instr) list(d probe.Desc, fs []kernelFunc, text func(kernelFunc) ([]byt
 			continue
 		}
 		code, err := text(f)
-		var missing *MissingError
+		var missing *kernel.FeatureError
 		if errors.As(err, &missing) {
 			return nil, err
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/cilium/ebpf"
 
 	"godtrace/internal/insn"
+	"godtrace/internal/kernel"
 	"godtrace/internal/probe"
 )
 
@@ -42,7 +43,7 @@ func newKinst() *Kinst { return &Kinst{probes: map[instPlace]*probe.Probe{}} }
 // Name implements Provider.
 func (*Kinst) Name() string { return "kinst" }
 
-var errNoKprobes = &MissingError{"kprobes", "4.17 with CONFIG_KPROBE_EVENTS", "use the providers sdt and rawtp, which need no patching of kernel text"}
+var errNoKprobes = &kernel.FeatureError{Name: "kprobes", Since: "Linux 4.17 with CONFIG_KPROBE_EVENTS", Workaround: "use the providers sdt and rawtp, which need no patching of kernel text"}
 
 // Probes implements Provider. The function must be named in full.
 func (p *Kinst) Probes(d probe.Desc) ([]*probe.Probe, error) {

@@ -5,19 +5,18 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"runtime"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"unsafe"
 
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 
 	"godtrace/internal/btf"
+	"godtrace/internal/kernel"
 	"godtrace/internal/probe"
 	"godtrace/internal/symbol"
 )
@@ -35,15 +34,7 @@ const (
 	multiReturn = 1 // BPF_F_KPROBE_MULTI_RETURN
 )
 
-var errNoMulti = &MissingError{"multi links of kprobes", "5.18 with CONFIG_FPROBE", "-x fbt=kprobe attaches probe by probe"}
-
-func bpfSyscall(cmd int, attr unsafe.Pointer, size uintptr) (int, error) {
-	r, _, errno := unix.Syscall(unix.SYS_BPF, uintptr(cmd), uintptr(attr), size)
-	if errno != 0 {
-		return -1, errno
-	}
-	return int(r), nil
-}
+var errNoMulti = &kernel.FeatureError{Name: "multi links of kprobes", Since: "Linux 5.18 with CONFIG_FPROBE", Workaround: "-x fbt=kprobe attaches probe by probe"}
 
 // multiLink attaches a program to many functions: by name, or by address where
 // addrs is not nil. typ is the attach type that it was loaded for.
@@ -51,34 +42,27 @@ func multiLink(prog int, typ uint32, names []string, addrs, cookies []uint64, re
 	attr := struct {
 		prog, target, typ, flags uint32
 		multiFlags, cnt          uint32
-		syms, addrs, cookies     uint64
+		syms                     **byte
+		addrs, cookies           *uint64
 	}{prog: uint32(prog), typ: typ, cnt: uint32(len(cookies))}
 	if ret {
 		attr.multiFlags = multiReturn
 	}
-	var ptrs []*byte
 	switch {
 	case len(cookies) == 0:
 	case addrs != nil:
-		attr.addrs = uint64(uintptr(unsafe.Pointer(&addrs[0])))
+		attr.addrs = &addrs[0]
 	default:
-		for _, n := range names {
-			b, err := unix.BytePtrFromString(n)
-			if err != nil {
-				return -1, err
-			}
-			ptrs = append(ptrs, b)
+		ptrs, err := syscall.SlicePtrFromStrings(names)
+		if err != nil {
+			return -1, err
 		}
-		attr.syms = uint64(uintptr(unsafe.Pointer(&ptrs[0])))
+		attr.syms = &ptrs[0]
 	}
 	if len(cookies) > 0 {
-		attr.cookies = uint64(uintptr(unsafe.Pointer(&cookies[0])))
+		attr.cookies = &cookies[0]
 	}
-	fd, err := bpfSyscall(unix.BPF_LINK_CREATE, unsafe.Pointer(&attr), unsafe.Sizeof(attr))
-	runtime.KeepAlive(ptrs)
-	runtime.KeepAlive(addrs)
-	runtime.KeepAlive(cookies)
-	return fd, err
+	return kernel.BPF(unix.BPF_LINK_CREATE, &attr)
 }
 
 // haveMulti reports whether the kernel has multi links of kprobes. One that
@@ -98,14 +82,7 @@ var haveMulti = sync.OnceValue(func() bool {
 })
 
 // kprobePMU is the perf event type of kprobes, from sysfs; 0: there is none.
-var kprobePMU = sync.OnceValue(func() uint32 {
-	b, err := os.ReadFile("/sys/bus/event_source/devices/kprobe/type")
-	if err != nil {
-		return 0
-	}
-	n, _ := strconv.ParseUint(strings.TrimSpace(string(b)), 10, 32)
-	return uint32(n)
-})
+var kprobePMU = sync.OnceValue(func() uint32 { return kernel.EventSource("kprobe") })
 
 func haveKprobes() bool { return kprobePMU() != 0 }
 
@@ -185,13 +162,7 @@ func canFentry(site fbtSite) bool {
 
 // openTracing attaches a program that was loaded for a trampoline.
 func openTracing(prog int) (int, error) {
-	attr := struct {
-		name uint64
-		prog uint32
-		_    uint32
-		_    uint64
-	}{prog: uint32(prog)}
-	return bpfSyscall(unix.BPF_RAW_TRACEPOINT_OPEN, unsafe.Pointer(&attr), unsafe.Sizeof(attr))
+	return rawTracepointOpen(nil, prog, 0)
 }
 
 // unique reports that BTF knows one function of that name. The kernel leaves
@@ -223,12 +194,12 @@ func moduleBTF(module string) (fd uint32, done func(), err error) {
 	var id uint32
 	for {
 		next := struct{ start, next, flags uint32 }{start: id}
-		if _, err := bpfSyscall(unix.BPF_BTF_GET_NEXT_ID, unsafe.Pointer(&next), unsafe.Sizeof(next)); err != nil {
+		if _, err := kernel.BPF(unix.BPF_BTF_GET_NEXT_ID, &next); err != nil {
 			return 0, nil, fmt.Errorf("BTF of module %s: %w", module, err)
 		}
 		id = next.next
 		get := struct{ id, next, flags uint32 }{id: id}
-		f, err := bpfSyscall(unix.BPF_BTF_GET_FD_BY_ID, unsafe.Pointer(&get), unsafe.Sizeof(get))
+		f, err := kernel.BPF(unix.BPF_BTF_GET_FD_BY_ID, &get)
 		if err != nil {
 			continue // gone
 		}
@@ -239,24 +210,28 @@ func moduleBTF(module string) (fd uint32, done func(), err error) {
 	}
 }
 
+// objectInfo reads what the kernel tells of a descriptor of BPF's: a struct
+// bpf_…_info, or its beginning.
+func objectInfo[T any](fd int, info *T) error {
+	attr := struct {
+		fd, len uint32
+		info    *T
+	}{uint32(fd), uint32(unsafe.Sizeof(*info)), info}
+	_, err := kernel.BPF(unix.BPF_OBJ_GET_INFO_BY_FD, &attr)
+	return err
+}
+
 // btfName reads the name of a BTF object and whether it is the kernel's
 // (struct bpf_btf_info).
 func btfName(fd int) (name string, kernel bool) {
 	var buf [64]byte
 	info := struct {
-		btf           uint64
+		btf           unsafe.Pointer
 		size, id      uint32
-		name          uint64
+		name          *[64]byte
 		nameLen, kern uint32
-	}{name: uint64(uintptr(unsafe.Pointer(&buf))), nameLen: uint32(len(buf))}
-	attr := struct {
-		fd, len uint32
-		info    uint64
-	}{uint32(fd), uint32(unsafe.Sizeof(info)), uint64(uintptr(unsafe.Pointer(&info)))}
-	_, err := bpfSyscall(unix.BPF_OBJ_GET_INFO_BY_FD, unsafe.Pointer(&attr), unsafe.Sizeof(attr))
-	runtime.KeepAlive(&buf)
-	runtime.KeepAlive(&info)
-	if err != nil {
+	}{name: &buf, nameLen: uint32(len(buf))}
+	if err := objectInfo(fd, &info); err != nil {
 		return "", false
 	}
 	return unix.ByteSliceToString(buf[:]), info.kern != 0
@@ -344,15 +319,20 @@ func targets(prs []*probe.Probe) []target {
 	return out
 }
 
+// functions is a group of entries or returns of functions, still without the
+// way to attach it.
+func functions(name string, prs []*probe.Probe, ret bool) *Attachment {
+	if ret {
+		return &Attachment{Group: indexGroup(probe.KindKretprobe, name+"_ret", prs)}
+	}
+	return &Attachment{Group: indexGroup(probe.KindKprobe, name, prs)}
+}
+
 // multiGroup attaches many functions by one link. Functions the kernel refuses
 // are found by halving, and reported.
 func multiGroup(name string, prs []*probe.Probe, ret bool, typ uint32) *Attachment {
-	g := indexGroup(probe.KindKprobe, name, prs)
-	if ret {
-		g.Kind, g.Name = probe.KindKretprobe, name+"_ret"
-	}
-	g.AttachType = typ
-	a := &Attachment{Group: g}
+	a := functions(name, prs, ret)
+	a.Group.AttachType = typ
 	a.Attach = func(prog *ebpf.Program) (io.Closer, error) {
 		cs, err := a.attachMulti(prog.FD(), prs, ret)
 		runtime.KeepAlive(prog)
@@ -459,11 +439,7 @@ func (a *Attachment) multi(prog int, ts []target, ret bool) closers {
 
 // kprobeGroup attaches functions one by one; one program serves all.
 func kprobeGroup(name string, prs []*probe.Probe, ret bool) *Attachment {
-	g := indexGroup(probe.KindKprobe, name, prs)
-	if ret {
-		g.Kind, g.Name = probe.KindKretprobe, name+"_ret"
-	}
-	a := &Attachment{Group: g}
+	a := functions(name, prs, ret)
 	a.Attach = func(prog *ebpf.Program) (io.Closer, error) {
 		c, err := a.kprobes(prog, targets(prs), ret)
 		if err != nil || !ret {
@@ -515,13 +491,7 @@ func (k *counting) missed() uint64 {
 // bpf_link_info (Linux 6.7; 0 before).
 func linkMissed(fd int) uint64 {
 	var info [80]byte
-	attr := struct {
-		fd, len uint32
-		info    uint64
-	}{uint32(fd), uint32(len(info)), uint64(uintptr(unsafe.Pointer(&info)))}
-	_, err := bpfSyscall(unix.BPF_OBJ_GET_INFO_BY_FD, unsafe.Pointer(&attr), unsafe.Sizeof(attr))
-	runtime.KeepAlive(&info)
-	if err != nil {
+	if err := objectInfo(fd, &info); err != nil {
 		return 0
 	}
 	const perfEvent, kprobeMulti = 7, 8 // enum bpf_link_type

@@ -19,6 +19,7 @@ import (
 
 	"godtrace/internal/insn"
 	"godtrace/internal/probe"
+	"godtrace/internal/process"
 	"godtrace/internal/symbol"
 	"godtrace/internal/syntax"
 )
@@ -199,7 +200,7 @@ func procError(tag, format string, args ...any) error {
 func (p *Pid) byPidPattern(d probe.Desc) ([]*probe.Probe, error) {
 	stem, _, _ := cutPid(d.Provider)
 	var out []*probe.Probe
-	for _, pid := range allPids() {
+	for _, pid := range process.PIDs() {
 		if pid == os.Getpid() || !probe.Glob(d.Provider, stem+strconv.Itoa(pid)) {
 			continue
 		}
@@ -212,23 +213,6 @@ func (p *Pid) byPidPattern(d probe.Desc) ([]*probe.Probe, error) {
 		out = append(out, ps...)
 	}
 	return out, nil
-}
-
-func allPids() []int {
-	dir, err := os.Open("/proc")
-	if err != nil {
-		return nil
-	}
-	defer dir.Close()
-	names, _ := dir.Readdirnames(-1)
-	var out []int
-	for _, n := range names {
-		if pid, err := strconv.Atoi(n); err == nil {
-			out = append(out, pid)
-		}
-	}
-	slices.Sort(out)
-	return out
 }
 
 // ofProcess makes the probes of a process that d names.
@@ -1069,7 +1053,7 @@ func (p *Pid) everywhere(d probe.Desc) ([]*probe.Probe, error) {
 			add(d.Module, func() (*userFile, error) { return p.openPath(name) }, &st)
 		}
 	}
-	for _, pid := range allPids() {
+	for _, pid := range process.PIDs() {
 		f, err := os.Open(procPath(pid, "maps"))
 		if err != nil {
 			continue
@@ -1134,7 +1118,7 @@ func (p *Pid) findWitness(u *userFile, pids map[fileKey]int) {
 	}
 	pid := pids[fileKey{st.Dev, st.Ino}]
 	if pids == nil {
-		all := allPids()
+		all := process.PIDs()
 		i := slices.IndexFunc(all, func(pid int) bool {
 			f, err := os.Open(procPath(pid, "maps"))
 			if err != nil {

@@ -26,17 +26,31 @@ func TestAttachRefused(t *testing.T) {
 	if err != nil {
 		t.Skipf("SKIP-FEATURE: glibc as Debian has it: %v", err)
 	}
-	cmd := exec.Command("sleep", "100")
+	cmd := exec.Command("cat")
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	defer func() { cmd.Process.Kill(); cmd.Wait() }()
-	time.Sleep(50 * time.Millisecond) // until it has libc mapped
+	// When it answers it has libc mapped.
+	if _, err := in.Write([]byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := out.Read(make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
 	attach := uint32(0)
 	if haveUprobeMulti() {
 		attach = typeUprobeMulti
 	}
-	fd, err := loadInsns(progKprobe, attach, "dt_test", []uint64{0xb7, 0x95})
+	fd, err := loadEmpty(progKprobe, attach, 0, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

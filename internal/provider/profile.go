@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"unsafe"
@@ -12,6 +11,7 @@ import (
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 
+	"godtrace/internal/kernel"
 	"godtrace/internal/probe"
 )
 
@@ -157,7 +157,7 @@ func eventGroup(name string, enabled []*probe.Probe, cpu int, event func(*probe.
 	}
 	g := indexGroup(probe.KindPerf, name, enabled)
 	attach := func(prog *ebpf.Program) (io.Closer, error) {
-		cpus, err := onlineCPUs()
+		cpus, err := kernel.OnlineCPUs()
 		if err != nil {
 			return nil, err
 		}
@@ -201,32 +201,3 @@ func attachEvent(prog *ebpf.Program, cpu int, attr unix.PerfEventAttr, cookie ui
 
 // bpfPerfEvent is the attach type BPF_PERF_EVENT.
 const bpfPerfEvent = 41
-
-// onlineCPUs reads /sys/devices/system/cpu/online: "0-3,5".
-func onlineCPUs() ([]int, error) {
-	b, err := os.ReadFile("/sys/devices/system/cpu/online")
-	if err != nil {
-		return nil, err
-	}
-	return parseCPUs(strings.TrimSpace(string(b)))
-}
-
-func parseCPUs(list string) ([]int, error) {
-	var out []int
-	for part := range strings.SplitSeq(list, ",") {
-		lo, hi, isRange := strings.Cut(part, "-")
-		if !isRange {
-			hi = lo
-		}
-		a, err1 := strconv.Atoi(lo)
-		b, err2 := strconv.Atoi(hi)
-		if err1 != nil || err2 != nil || a > b || b > 1<<16 {
-			return nil, fmt.Errorf("CPU list %q: expected numbers and ranges", list)
-		}
-		for ; a <= b; a++ {
-			out = append(out, a)
-		}
-	}
-	slices.Sort(out)
-	return out, nil
-}

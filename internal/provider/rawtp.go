@@ -11,12 +11,12 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"unsafe"
 
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 
 	"godtrace/internal/btf"
+	"godtrace/internal/kernel"
 	"godtrace/internal/probe"
 )
 
@@ -269,25 +269,28 @@ func rawError(name string, err error) error {
 	return fmt.Errorf("raw tracepoint %s: %w", name, err)
 }
 
-// openRawTracepoint is BPF_RAW_TRACEPOINT_OPEN with a cookie, which the link
-// library has no field for. A cookie of 0 is what kernels without cookies want.
+// openRawTracepoint attaches a program to a raw tracepoint, with a cookie, which
+// the link library has no field for. A cookie of 0 is what kernels without
+// cookies want.
 func openRawTracepoint(name string, prog int, cookie uint64) (int, error) {
 	b, err := unix.BytePtrFromString(name)
 	if err != nil {
 		return -1, err
 	}
+	fd, err := rawTracepointOpen(b, prog, cookie)
+	return fd, os.NewSyscallError("bpf raw tracepoint open", err)
+}
+
+// rawTracepointOpen is the call itself; without a name it attaches a program
+// where it was loaded for.
+func rawTracepointOpen(name *byte, prog int, cookie uint64) (int, error) {
 	attr := struct {
-		name   uint64
+		name   *byte
 		prog   uint32
 		_      uint32
 		cookie uint64
-	}{uint64(uintptr(unsafe.Pointer(b))), uint32(prog), 0, cookie}
-	fd, _, errno := unix.Syscall(unix.SYS_BPF, unix.BPF_RAW_TRACEPOINT_OPEN, uintptr(unsafe.Pointer(&attr)), unsafe.Sizeof(attr))
-	runtime.KeepAlive(b)
-	if errno != 0 {
-		return -1, os.NewSyscallError("bpf raw tracepoint open", errno)
-	}
-	return int(fd), nil
+	}{name, uint32(prog), 0, cookie}
+	return kernel.BPF(unix.BPF_RAW_TRACEPOINT_OPEN, &attr)
 }
 
 // rawCookies reports whether raw tracepoints can have cookies (Linux 6.10): a

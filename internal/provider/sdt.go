@@ -10,6 +10,7 @@ import (
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 
+	"godtrace/internal/kernel"
 	"godtrace/internal/probe"
 	"godtrace/internal/tracefs"
 	"godtrace/internal/types"
@@ -147,7 +148,7 @@ func attachTracepoint(prog *ebpf.Program, id int) (io.Closer, error) {
 		Sample:      1,
 		Wakeup:      1,
 	}
-	cpus, err := onlineCPUs()
+	cpus, err := kernel.OnlineCPUs()
 	if err != nil {
 		return nil, err
 	}
@@ -167,14 +168,14 @@ func attachPerf(prog *ebpf.Program, ev int, cookie uint64) (io.Closer, error) {
 		prog, target, typ, flags uint32
 		cookie                   uint64
 	}{uint32(prog.FD()), uint32(ev), bpfPerfEvent, 0, cookie}
-	l, _, errno := unix.Syscall(unix.SYS_BPF, unix.BPF_LINK_CREATE, uintptr(unsafe.Pointer(&create)), unsafe.Sizeof(create))
+	l, err := kernel.BPF(unix.BPF_LINK_CREATE, &create)
 	runtime.KeepAlive(prog)
-	if errno != 0 {
+	if err != nil {
 		unix.Close(ev)
-		return nil, os.NewSyscallError("bpf link create", errno)
+		return nil, os.NewSyscallError("bpf link create", err)
 	}
 	if err := unix.IoctlSetInt(ev, unix.PERF_EVENT_IOC_ENABLE, 0); err != nil {
-		unix.Close(int(l))
+		unix.Close(l)
 		unix.Close(ev)
 		return nil, os.NewSyscallError("perf event enable", err)
 	}

@@ -4,17 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"runtime"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
-	"unsafe"
 
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 
+	"godtrace/internal/kernel"
 	"godtrace/internal/probe"
 )
 
@@ -117,7 +113,7 @@ func (s *session) load() error {
 		0xb7,          // r0 = 0
 		0x95,          // exit
 	}
-	if s.side, err = loadProgram(insns, progKprobe, typeKprobeSession, 0, 0); err != nil {
+	if s.side, err = kernel.LoadProgram(insns, &kernel.ProgAttr{Type: progKprobe, AttachType: typeKprobeSession}); err != nil {
 		s.Close()
 		return err
 	}
@@ -147,22 +143,13 @@ func (s *session) Close() error {
 }
 
 // skipped reads how many firings the kernel skipped because one was going on.
-func (s *session) skipped() (n uint64) {
+func (s *session) skipped() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.side == 0 {
 		return s.last
 	}
-	b, err := os.ReadFile("/proc/self/fdinfo/" + strconv.Itoa(s.side))
-	if err != nil {
-		return 0
-	}
-	for line := range strings.Lines(string(b)) {
-		if v, ok := strings.CutPrefix(line, "recursion_misses:"); ok {
-			n, _ = strconv.ParseUint(strings.TrimSpace(v), 10, 64)
-		}
-	}
-	return n
+	return kernel.FDInfo(s.side)["recursion_misses"]
 }
 
 // sessionCloser takes the link away before what it runs.
@@ -176,30 +163,6 @@ func (c sessionCloser) Close() error { return errors.Join(c.links.Close(), c.s.C
 // loadEmpty loads a program that returns 0 at once: to ask the verifier
 // whether it admits an attachment.
 func loadEmpty(typ, attach, btfID, btfObj uint32) (int, error) {
-	return loadProgram([]uint64{0xb7, 0x95}, typ, attach, btfID, btfObj) // r0 = 0; exit
-}
-
-// loadProgram loads instructions as they are in memory.
-func loadProgram(insns []uint64, typ, attach, btfID, btfObj uint32) (int, error) {
-	license := []byte("GPL\x00")
-	attr := struct {
-		typ, n           uint32
-		insns, license   uint64
-		_, _             uint32
-		_                uint64
-		_, _             uint32
-		_                [16]byte
-		_, attach        uint32
-		_, _             uint32
-		_                uint64
-		_, _             uint32
-		_                uint64
-		_, btfID, btfObj uint32
-		_                uint32
-	}{typ: typ, n: uint32(len(insns)), insns: uint64(uintptr(unsafe.Pointer(&insns[0]))), license: uint64(uintptr(unsafe.Pointer(&license[0]))),
-		attach: attach, btfID: btfID, btfObj: btfObj}
-	fd, err := bpfSyscall(unix.BPF_PROG_LOAD, unsafe.Pointer(&attr), unsafe.Sizeof(attr))
-	runtime.KeepAlive(insns)
-	runtime.KeepAlive(license)
-	return fd, err
+	insns := []uint64{0xb7, 0x95} // r0 = 0; exit
+	return kernel.LoadProgram(insns, &kernel.ProgAttr{Type: typ, AttachType: attach, AttachBTF: btfID, AttachBTFObj: btfObj})
 }

@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"godtrace/internal/insn"
+	"godtrace/internal/kernel"
 	"godtrace/internal/symbol"
 )
 
@@ -20,7 +21,7 @@ var kcore = sync.OnceValues(func() (*elf.File, error) {
 	f, err := os.Open("/proc/kcore")
 	if err != nil {
 		if errors.Is(err, os.ErrNotExist) {
-			return nil, &MissingError{"/proc/kcore", "2.4 with CONFIG_PROC_KCORE", "there is no other way to read the kernel's text as it is"}
+			return nil, &kernel.FeatureError{Name: "/proc/kcore", Since: "Linux 2.4 with CONFIG_PROC_KCORE", Workaround: "there is no other way to read the kernel's text as it is"}
 		}
 		return nil, err
 	}

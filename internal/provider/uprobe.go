@@ -7,7 +7,6 @@ import (
 	"os"
 	"runtime"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"unsafe"
@@ -15,6 +14,7 @@ import (
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 
+	"godtrace/internal/kernel"
 	"godtrace/internal/probe"
 	"godtrace/internal/symbol"
 )
@@ -48,15 +48,7 @@ type uprobeSet struct {
 // haveUprobeMulti reports whether one link can hold many uprobes and filter
 // them by process. Linux has such links since 6.6, but before 6.10 their
 // filter let only the process's first thread fire.
-var haveUprobeMulti = sync.OnceValue(func() bool {
-	var u unix.Utsname
-	if unix.Uname(&u) != nil {
-		return false
-	}
-	var major, minor int
-	fmt.Sscanf(unix.ByteSliceToString(u.Release[:]), "%d.%d", &major, &minor)
-	return major > 6 || major == 6 && minor >= 10
-})
+func haveUprobeMulti() bool { return kernel.AtLeast(6, 10) }
 
 // uprobeAttachType is the expected attach type for programs to be attached by
 // attachUprobes.
@@ -152,25 +144,21 @@ func uprobeMultiLink(prog *ebpf.Program, set *uprobeSet, sites []uprobeSite) (in
 	}
 	attr := struct {
 		prog, target, typ, flags    uint32
-		path, offs, sems, cookies   uint64
+		path                        *byte
+		offs, sems, cookies         *uint64
 		cnt, multiFlags, pid, spare uint32
 	}{
 		prog: uint32(prog.FD()), typ: typeUprobeMulti,
-		path: uint64(uintptr(unsafe.Pointer(path))), offs: uint64(uintptr(unsafe.Pointer(&offs[0]))),
-		cookies: uint64(uintptr(unsafe.Pointer(&cookies[0]))),
-		cnt:     uint32(len(sites)), pid: uint32(set.pid),
+		path: path, offs: &offs[0], cookies: &cookies[0],
+		cnt: uint32(len(sites)), pid: uint32(set.pid),
 	}
 	if sems != nil {
-		attr.sems = uint64(uintptr(unsafe.Pointer(&sems[0])))
+		attr.sems = &sems[0]
 	}
 	if set.ret {
 		attr.multiFlags = uprobeMultiReturn
 	}
-	fd, err := bpfSyscall(unix.BPF_LINK_CREATE, unsafe.Pointer(&attr), unsafe.Sizeof(attr))
-	runtime.KeepAlive(path)
-	runtime.KeepAlive(offs)
-	runtime.KeepAlive(cookies)
-	runtime.KeepAlive(sems)
+	fd, err := kernel.BPF(unix.BPF_LINK_CREATE, &attr)
 	runtime.KeepAlive(prog)
 	runtime.KeepAlive(set.file)
 	return fd, err
@@ -180,16 +168,8 @@ func uprobeMultiLink(prog *ebpf.Program, set *uprobeSet, sites []uprobeSite) (in
 // whatever mount namespace it is in.
 func fdPath(f *os.File) string { return "/proc/self/fd/" + strconv.Itoa(int(f.Fd())) }
 
-// uprobePMU is the perf event type of uprobes and the bit of config that asks
-// for a return probe, from sysfs.
-var uprobePMU = sync.OnceValue(func() uint32 {
-	b, err := os.ReadFile("/sys/bus/event_source/devices/uprobe/type")
-	if err != nil {
-		return 0
-	}
-	n, _ := strconv.ParseUint(strings.TrimSpace(string(b)), 10, 32)
-	return uint32(n)
-})
+// uprobePMU is the perf event type of uprobes; 0: there is none.
+var uprobePMU = sync.OnceValue(func() uint32 { return kernel.EventSource("uprobe") })
 
 // uprobeRefCtrShift is where the semaphore's place goes in config: format/ref_ctr_offset.
 const uprobeRefCtrShift = 32
@@ -198,7 +178,7 @@ const uprobeRefCtrShift = 32
 // space, so that all threads of the process fire.
 func attachUprobePerf(prog *ebpf.Program, set *uprobeSet, sites []uprobeSite) (closers, []Refusal, error) {
 	if uprobePMU() == 0 {
-		return nil, nil, &MissingError{"uprobes", "4.17 with CONFIG_UPROBE_EVENTS", "a kernel built with it"}
+		return nil, nil, &kernel.FeatureError{Name: "uprobes", Since: "Linux 4.17 with CONFIG_UPROBE_EVENTS", Workaround: "a kernel built with it"}
 	}
 	path, err := unix.BytePtrFromString(fdPath(set.file))
 	if err != nil {
@@ -333,28 +313,7 @@ func loadTrap(attach uint32, counter, stop int) (int, error) {
 		0xb7|2<<8|1<<32, // r2 = 1
 		0xdb|6<<8|2<<12, // lock *(u64 *)r6 += r2
 		0xb7, 0x95)      // return 0
-	return loadInsns(progKprobe, attach, "dt_trap", insns)
-}
-
-// loadInsns loads a program of this package's own.
-func loadInsns(typ, attach uint32, name string, insns []uint64) (int, error) {
-	license := []byte("GPL\x00")
-	attr := struct {
-		typ, n         uint32
-		insns, license uint64
-		_, _           uint32
-		_              uint64
-		_, _           uint32
-		name           [16]byte
-		_, attach      uint32
-		_, _           uint32
-	}{typ: typ, n: uint32(len(insns)), insns: uint64(uintptr(unsafe.Pointer(&insns[0]))),
-		license: uint64(uintptr(unsafe.Pointer(&license[0]))), attach: attach}
-	copy(attr.name[:], name)
-	fd, err := bpfSyscall(unix.BPF_PROG_LOAD, unsafe.Pointer(&attr), unsafe.Sizeof(attr))
-	runtime.KeepAlive(insns)
-	runtime.KeepAlive(license)
-	return fd, err
+	return kernel.LoadProgram(insns, &kernel.ProgAttr{Type: progKprobe, AttachType: attach, Name: kernel.ObjName("dt_trap")})
 }
 
 // A Host is what providers of user probes ask of the session.

@@ -24,6 +24,7 @@ var KernelHalf = []string{
 	"internal/bpf",
 	"internal/btf",
 	"internal/consume",
+	"internal/kernel",
 	"internal/process",
 	"internal/provider",
 	"internal/ring",

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"godtrace/internal/kernel"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -154,11 +156,7 @@ func Lost(t testing.TB, stderr string) {
 // command says so, and the run is of no use. Any other loss fails the test.
 func Whole(t testing.TB, run func() (stdout, stderr string)) (stdout string) {
 	t.Helper()
-	var u unix.Utsname
-	if err := unix.Uname(&u); err != nil {
-		t.Fatal(err)
-	}
-	preempts := u.Release[0] >= '7' || u.Release[1] != '.'
+	preempts := kernel.AtLeast(7, 0)
 	for range 20 {
 		stdout, stderr := run()
 		if preempts && skippedLine.MatchString(stderr) {

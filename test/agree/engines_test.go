@@ -160,7 +160,7 @@ func execute(p *meaning.Program, times int, quiet bool) (*result, error) {
 	}
 	r.faults = strings.Join(out.Faults, "\n")
 	d := rt.Drops()
-	sum := d.Dynamic + d.SpecBusy + d.ErrorInError + d.DblError + d.Recursion
+	sum := d.Dynamic + d.SpecBusy + d.ErrorInError + d.Recursion
 	for cpu := range d.Principal {
 		sum += d.Principal[cpu] + d.Speculative[cpu] + d.Aggregation[cpu] + d.Nested[cpu]
 	}

@@ -7,12 +7,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 	"unsafe"
 
 	"godtrace/internal/dif"
+	"godtrace/internal/kernel"
 	"godtrace/internal/testkernel"
 
 	"github.com/cilium/ebpf"
@@ -31,14 +31,6 @@ type bench struct {
 	dst, state   int
 	in           [4]int
 	insns        int
-}
-
-func bpfSys(cmd int, attr unsafe.Pointer, size uintptr) (int, error) {
-	fd, _, e := unix.Syscall(unix.SYS_BPF, uintptr(cmd), uintptr(attr), size)
-	if e != 0 {
-		return -1, e
-	}
-	return int(fd), nil
 }
 
 func ins(op uint8, dst, src uint8, off int16, imm int32) uint64 {
@@ -78,47 +70,24 @@ func link(l *Library, main []uint64, calls map[int]string) ([]uint64, []int, err
 }
 
 func loadRaw(code []uint64, starts []int, funcInfo bool) (*ebpf.Program, error) {
-	license := []byte("GPL\x00")
-	a := struct {
-		typ, cnt           uint32
-		insns, license     uint64
-		logLevel, logSize  uint32
-		logBuf             uint64
-		kver, flags        uint32
-		name               [16]byte
-		ifindex, attach    uint32
-		btf, recSize       uint32
-		info               uint64
-		infoCnt, lineSize  uint32
-		line               uint64
-		lineCnt, attachBTF uint32
-	}{typ: uint32(ebpf.RawTracepoint), cnt: uint32(len(code)), insns: uint64(uintptr(unsafe.Pointer(&code[0]))), license: uint64(uintptr(unsafe.Pointer(&license[0])))}
+	a := kernel.ProgAttr{Type: uint32(ebpf.RawTracepoint)}
 	var info []uint32
 	if funcInfo {
-		blob := FuncBTF()
-		b := struct {
-			btf, log        uint64
-			size, _, _a, _b uint32
-		}{btf: uint64(uintptr(unsafe.Pointer(&blob[0]))), size: uint32(len(blob))}
-		fd, err := bpfSys(18, unsafe.Pointer(&b), unsafe.Sizeof(b))
-		runtime.KeepAlive(blob)
+		fd, err := kernel.LoadBTF(FuncBTF())
 		if err != nil {
-			return nil, fmt.Errorf("BTF: %w", err)
+			return nil, err
 		}
 		defer unix.Close(fd)
 		for _, s := range starts {
 			info = append(info, uint32(s), FuncType)
 		}
-		a.btf, a.recSize, a.info, a.infoCnt = uint32(fd), 8, uint64(uintptr(unsafe.Pointer(&info[0]))), uint32(len(starts))
+		a.BTF, a.FuncInfoSize, a.FuncInfo, a.FuncInfoCnt = uint32(fd), 8, unsafe.Pointer(&info[0]), uint32(len(starts))
 	}
-	fd, err := bpfSys(5, unsafe.Pointer(&a), unsafe.Sizeof(a))
-	for err == unix.EAGAIN { // a signal came while it was being verified
-		fd, err = bpfSys(5, unsafe.Pointer(&a), unsafe.Sizeof(a))
-	}
+	fd, err := kernel.LoadProgram(code, &a)
 	if err != nil {
 		log := make([]byte, 1<<24)
-		a.logLevel, a.logSize, a.logBuf = 1, uint32(len(log)), uint64(uintptr(unsafe.Pointer(&log[0])))
-		fd2, err2 := bpfSys(5, unsafe.Pointer(&a), unsafe.Sizeof(a))
+		a.LogLevel, a.LogSize, a.LogBuf = 1, uint32(len(log)), unsafe.Pointer(&log[0])
+		fd2, err2 := kernel.LoadProgram(code, &a)
 		if err2 == nil {
 			unix.Close(fd2)
 		}
@@ -131,9 +100,6 @@ func loadRaw(code []uint64, starts []int, funcInfo bool) (*ebpf.Program, error) 
 		}
 		return nil, fmt.Errorf("%w\n%s", err, log)
 	}
-	runtime.KeepAlive(code)
-	runtime.KeepAlive(license)
-	runtime.KeepAlive(info)
 	return ebpf.NewProgramFromFD(fd)
 }
 
@@ -293,11 +259,7 @@ func (b *bench) call(t testing.TB, args ...any) result {
 
 // variants are those that the running kernel has.
 var variants = func() []Variant {
-	var u unix.Utsname
-	var major, minor int
-	unix.Uname(&u)
-	fmt.Sscanf(unix.ByteSliceToString(u.Release[:]), "%d.%d", &major, &minor)
-	if major<<8|minor < 6<<8|9 {
+	if !kernel.AtLeast(6, 9) {
 		return []Variant{BPFLoop}
 	}
 	return []Variant{MayGoto, BPFLoop}
