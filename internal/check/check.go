@@ -102,12 +102,13 @@ type Checker struct {
 	nextCls int
 	nslots  int
 
-	file   *fileCtx
-	clause *clauseCtx
-	scopes []map[string]*binding // parameters of translators and inlines, innermost last
-	site   *syntax.Pos           // where the inline or translator being expanded is used; nil outside
-	attr   Attr                  // least stability met since it was last reset
-	depth  int
+	file     *fileCtx
+	clause   *clauseCtx
+	scopes   []map[string]*binding // parameters of translators and inlines, innermost last
+	site     *syntax.Pos           // where the inline or translator being expanded is used; nil outside
+	attr     Attr                  // least stability met since it was last reset
+	depth    int
+	argument string // the macro argument whose text is being looked up as a name: $1
 	// For the dump of the tree; nil where none is asked for.
 	notes     map[syntax.Expr]note
 	descAttrs map[*syntax.Clause]Attr

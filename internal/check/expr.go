@@ -270,7 +270,14 @@ func (c *Checker) macro(x *syntax.Macro) val {
 	default:
 		fail(c.pos(x), "D_MACRO_UNDEF", "macro variable %s is not defined", written)
 	}
-	if x.String {
+	isString := x.String
+	if !isString && !isMacroWord(text) {
+		isString = true
+		if n := len(text); n > 1 && text[0] == '"' && text[n-1] == '"' {
+			text = text[1 : n-1]
+		}
+	}
+	if isString {
 		v := value(&String{E{types.TString, c.pos(x)}, text})
 		v.str = &text
 		return v
@@ -280,17 +287,13 @@ func (c *Checker) macro(x *syntax.Macro) val {
 		neg, digits = digits[0] == '-', digits[1:]
 	}
 	if digits == "" || digits[0] < '0' || digits[0] > '9' {
-		// An identifier, or something that is none.
-		for i := range len(text) {
-			if b := text[i]; !(b == '_' || b == '`' || b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z' || i > 0 && b >= '0' && b <= '9') {
-				fail(c.pos(x), "D_SYNTAX", "syntax error near \"%s\"", text)
-			}
-		}
 		y, err := syntax.ParseExpr(text, syntax.Options{IsType: c.IsType})
 		n, isName := y.(*syntax.Name)
 		if err != nil || !isName {
 			fail(c.pos(x), "D_SYNTAX", "syntax error near \"%s\"", text)
 		}
+		c.argument = written
+		defer func() { c.argument = "" }()
 		return c.nameAt(n, c.pos(x))
 	}
 	body := strings.TrimRight(digits, "uUlL")
@@ -318,6 +321,16 @@ func (c *Checker) macro(x *syntax.Macro) val {
 		n = -n
 	}
 	return mkConst(c.pos(x), int64(n), t)
+}
+
+// isMacroWord reports whether the text of a macro argument is a number or a
+// name. All other texts are strings, within quotation marks or without.
+func isMacroWord(text string) bool {
+	if text != "" && (text[0] == '-' || text[0] == '+') {
+		_, err := strconv.ParseUint(text[1:], 0, 64)
+		return err == nil
+	}
+	return text != "" && strings.Trim(text, "_`0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ") == ""
 }
 
 // name is what an identifier stands for where its value is wanted.
@@ -364,6 +377,9 @@ func (c *Checker) unknown(pos syntax.Pos, name string) {
 }
 
 func (c *Checker) nameHint(name string) string {
+	if c.argument != "" {
+		return fmt.Sprintf("an argument that is a word names a variable: $%s is its text", c.argument)
+	}
 	if id := identTable()[name]; id != nil && id.vers > c.vmax {
 		return fmt.Sprintf("%s came with version %d.%d.%d of D", name, id.vers/10000, id.vers/100%100, id.vers%100)
 	}

@@ -312,6 +312,33 @@ func TestHints(t *testing.T) {
 	}
 }
 
+// An argument is a number, a name or a string, by its form; quotation marks are
+// not part of the string.
+func TestArguments(t *testing.T) {
+	for _, tt := range []struct{ arg, src, tag string }{
+		{`"cat"`, `BEGIN /execname == $1/ { printf("%s", $1); }`, ""},
+		{`"a string argument"`, `BEGIN { printf("%s", $1); }`, ""},
+		{"a-b", `BEGIN { printf("%s", $1); }`, ""},
+		{"/etc/passwd", `BEGIN { printf("%s", $1); }`, ""},
+		{"-x", `BEGIN { printf("%s", $1); }`, ""},
+		{"", `BEGIN { printf("%s", $1); }`, ""},
+		{"-5", `BEGIN { printf("%d", $1); }`, ""},
+		{"0x1F", `BEGIN { printf("%d", $1); }`, ""},
+		{"1.5", `BEGIN { printf("%d", $1); }`, "D_PRINTF_ARG_TYPE"},
+		{"pid", `BEGIN { printf("%d", $1); }`, ""},
+		{"cat", `BEGIN { printf("%s", $1); }`, "D_IDENT_UNDEF"},
+		{"12abc", `BEGIN { printf("%s", $1); }`, "D_SYNTAX"},
+	} {
+		_, _, e := checkText(t, tt.src, func(o *Options, env *fakeEnv) { env.macros["1"] = tt.arg })
+		switch {
+		case (e == nil) != (tt.tag == "") || e != nil && e.Tag != tt.tag:
+			t.Errorf("%s with %q: %v, want %q", tt.src, tt.arg, e, tt.tag)
+		case tt.tag == "D_IDENT_UNDEF" && e.Hint != "an argument that is a word names a variable: $$1 is its text":
+			t.Errorf("hint %q", e.Hint)
+		}
+	}
+}
+
 // The stability of a clause is the least of what it uses.
 func TestStability(t *testing.T) {
 	_, p, e := checkText(t, "BEGIN { trace(curthread); trace(pid); } BEGIN { trace(`jiffies); } BEGIN { trace(pid); }", nil)

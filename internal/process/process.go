@@ -7,6 +7,7 @@ package process
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"slices"
@@ -56,10 +57,7 @@ func Create(cmd string, env ...string) (*Target, error) {
 	}
 	path, err := exec.LookPath(argv[0])
 	if err != nil {
-		if pe, ok := errors.AsType[*exec.Error](err); ok {
-			err = pe.Err
-		}
-		return nil, fmt.Errorf("failed to execute %s: %w", argv[0], err)
+		return nil, fmt.Errorf("failed to execute %s: %w", argv[0], lookupErrno(err))
 	}
 	gateR, gateW, err := os.Pipe()
 	if err != nil {
@@ -103,6 +101,20 @@ func Create(cmd string, env ...string) (*Target, error) {
 		return nil, fmt.Errorf("failed to hold %s: %w", argv[0], err)
 	}
 	return t, nil
+}
+
+// lookupErrno is what execve would have said of a command that was not found.
+func lookupErrno(err error) error {
+	if errno, ok := errors.AsType[syscall.Errno](err); ok {
+		return errno
+	}
+	switch {
+	case errors.Is(err, exec.ErrNotFound):
+		return syscall.ENOENT
+	case errors.Is(err, fs.ErrPermission):
+		return syscall.EACCES
+	}
+	return err
 }
 
 // hold returns once the stub can be left alone.
