@@ -41,9 +41,9 @@ type bpfMap struct {
 }
 
 type mapAttr struct {
-	typ, keySize, valSize, entries, flags, innerFD, numa uint32
-	name                                                 [16]byte
-	ifindex, btfFD, btfKey, btfVal, btfVmlinux           uint32
+	typ, keySize, valSize, entries, flags, innerFD, _ uint32
+	name                                              [16]byte
+	_, btfFD, btfKey, btfVal, _                       uint32
 }
 
 func newMap(trace func(string, ...any), name string, typ uint32, key, val, entries int, flags uint32, btfFD, btfVal int) (*bpfMap, error) {
@@ -108,10 +108,10 @@ func (m *bpfMap) setFrozen(value []byte) error {
 
 // batchAttr is what the commands on many elements take.
 type batchAttr struct {
-	in, out          *uint64
-	keys, values     unsafe.Pointer
-	count, fd        uint32
-	elemFlags, flags uint64
+	in, out      *uint64
+	keys, values unsafe.Pointer
+	count, fd    uint32
+	_, _         uint64 // flags
 }
 
 // lookupBatch reads keys and values of n elements. The cursors are the

@@ -81,7 +81,7 @@ func TestBPFOnMovingStack(t *testing.T) {
 	type elem struct {
 		fd         uint32
 		key, value unsafe.Pointer
-		flags      uint64
+		_          uint64
 	}
 	for depth := range 300 {
 		done := make(chan error)
