@@ -54,12 +54,12 @@ func BenchmarkFiringCost(t *testing.B) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 
-	hash, err := newMap(nil, "hand_hash", mapHash, 16, 8, 1024, 0, 0, 0)
+	hash, err := newMap(nil, mapSpec{name: "hand_hash", typ: mapHash, key: 16, val: 8, entries: 1024})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer hash.close()
-	arr, err := newMap(nil, "hand_arr", mapArray, 4, 1024*8, 1, 0, 0, 0)
+	arr, err := newMap(nil, mapSpec{name: "hand_arr", typ: mapArray, key: 4, val: 1024 * 8, entries: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -170,7 +170,7 @@ func BenchmarkFiringCost(t *testing.B) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	storage, err := newMap(nil, "hand_task", mapTaskStorage, 4, 16, 0, flagNoPrealloc, fd, 3)
+	storage, err := newMap(nil, mapSpec{name: "hand_task", typ: mapTaskStorage, key: 4, val: 16, flags: flagNoPrealloc, btf: fd, btfVal: 3})
 	unix.Close(fd)
 	if err != nil {
 		t.Fatal(err)
@@ -194,7 +194,7 @@ func BenchmarkFiringCost(t *testing.B) {
 		return c
 	}
 	const rbSize = 4 << 20
-	rb, err := newMap(nil, "hand_rb", 27, 0, 0, rbSize, 0, 0, 0)
+	rb, err := newMap(nil, mapSpec{name: "hand_rb", typ: unix.BPF_MAP_TYPE_RINGBUF, entries: rbSize})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -34,25 +34,8 @@ func (r *Runtime) Extend(enabled []*Enabled, groups []*probe.Group) (first int, 
 	for i := range p.vars {
 		p.vars[i].dyn = base.vars[i].dyn
 	}
-	own := func(name string, val, entries int, flags uint32) (*bpfMap, error) {
-		m, err := newMap(cfg.Trace, name, mapArray, 4, val, entries, flags, 0, 0)
-		if err == nil {
-			r.maps = append(r.maps, m)
-		}
-		return m, err
-	}
-	if size := align(len(p.roData), 8); size > 8 {
-		if p.ro, err = own("const", size, 1, flagRdonlyProg); err != nil {
-			return 0, err
-		}
-		if err := p.ro.setFrozen(append(p.roData, make([]byte, 8)...)[:size]); err != nil {
-			return 0, err
-		}
-	}
-	if p.needScratch {
-		if p.scratch, err = own("scratch", p.scratchSize, r.ncpu*levels, 0); err != nil {
-			return 0, err
-		}
+	if err := r.makeOwn(p); err != nil {
+		return 0, err
 	}
 	first = len(r.progs)
 	for _, gp := range p.groups {

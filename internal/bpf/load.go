@@ -5,19 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"runtime"
 	"slices"
 	"time"
 
 	"github.com/cilium/ebpf"
-	"golang.org/x/sys/unix"
 
 	"godtrace/internal/bpf/lib"
 	"godtrace/internal/btf"
 	"godtrace/internal/dif"
 	"godtrace/internal/kernel"
 	"godtrace/internal/probe"
-	"godtrace/internal/ring"
 )
 
 // Load makes the maps and loads one program for each group. Nothing fires yet:
@@ -47,210 +44,6 @@ func Load(cfg Config) (*Runtime, error) {
 		}
 	}
 	return r, nil
-}
-
-// errSize has DTrace's words for buffers that cannot hold one element.
-var errSize = errors.New("Enabling exceeds size of buffer")
-
-// maxEntries is how many keys the hash of an aggregation holds if aggsize does
-// not ask for more than by default.
-const maxEntries = 1 << 16
-
-// valueLimit is the largest array value: before 6.12 the kernel's largest
-// kmalloc.
-func (p *plan) valueLimit() int64 {
-	if !kernel.AtLeast(6, 12) {
-		return 4 << 20
-	}
-	return 0
-}
-
-func (r *Runtime) makeMaps() error {
-	p := r.plan
-	mk := func(name string, typ uint32, key, val, entries int, flags uint32) (*bpfMap, error) {
-		m, err := newMap(r.cfg.Trace, name, typ, key, val, entries, flags, 0, 0)
-		if m != nil {
-			r.maps = append(r.maps, m)
-		}
-		return m, err
-	}
-	// A table of rows by epoch and CPU, each of n elements of stride bytes.
-	mkRows := func(name string, n, stride int) (*bpfMap, error) {
-		val, entries := p.rows()*n*stride, 1
-		if val > 2<<20 {
-			val, entries = stride, 2*p.ncpu*n
-		}
-		m, err := mk(name, mapArray, 4, val, entries, flagMmapable)
-		if m != nil {
-			m.stride = stride
-		}
-		return m, err
-	}
-	var err error
-	if p.data, err = mk("data", mapArray, 4, p.dataSize, 1, flagMmapable); err != nil {
-		return err
-	}
-	if len(p.roData) > 8 {
-		if p.ro, err = mk("const", mapArray, 4, align(len(p.roData), 8), 1, flagRdonlyProg); err != nil {
-			return err
-		}
-		if err := p.ro.setFrozen(append(p.roData, make([]byte, 8)...)[:align(len(p.roData), 8)]); err != nil {
-			return err
-		}
-	}
-	if p.needScratch {
-		if p.scratch, err = mk("scratch", mapArray, 4, p.scratchSize, p.ncpu*levels, 0); err != nil {
-			return err
-		}
-	}
-	rings := func(name string, size int64, overwrite bool, need bool) (*bpfMap, *ring.Set, ring.Geometry, error) {
-		if !need {
-			s, err := ring.NewSet(nil, 0, ring.Geometry{Size: 8}, false)
-			return nil, s, ring.Geometry{}, err
-		}
-		if overwrite {
-			// A record and the copy of its first word: what is written last, such
-			// as that of exit(), must not be lost whatever bufsize says.
-			size = max(size, int64(align(p.largest, 8)+8))
-		}
-		geo := ring.Fit(size, int64(p.largest), p.valueLimit())
-		m, err := mk(name, mapArray, 4, int(geo.Stride), p.ncpu, flagMmapable)
-		for errors.Is(err, unix.E2BIG) && geo.Size > 4096 {
-			geo = ring.Fit(geo.Size/2, int64(p.largest), 0)
-			m, err = mk(name, mapArray, 4, int(geo.Stride), p.ncpu, flagMmapable)
-		}
-		if err != nil {
-			return nil, nil, geo, err
-		}
-		s, err := ring.NewSet(m.mem, p.ncpu, geo, overwrite)
-		return m, s, geo, err
-	}
-	defSize := func(n, def int64) int64 {
-		if n > 0 {
-			return n
-		}
-		return def
-	}
-	p.ring, r.rings, p.ringGeo, err = rings("records", defSize(r.cfg.BufSize, 4<<20), r.cfg.BufPolicy == BufRing, p.needRing)
-	if err != nil {
-		return err
-	}
-	p.specRing, r.spec, p.specGeo, err = rings("spec", max(defSize(r.cfg.SpecSize, 4<<20), 256<<10), false, p.needSpec)
-	if err != nil {
-		return err
-	}
-	for i := range p.forms {
-		if fm := &p.forms[i]; (fm.kind == formScalar || fm.kind == formProbe) && r.cfg.AggSize > 0 && r.cfg.AggSize < int64(8+8*fm.words) {
-			return errSize
-		}
-	}
-	if p.scalarSize > 0 {
-		if p.scalars, err = mkRows("aggs", 1, align(p.scalarSize, 64)); err != nil {
-			return err
-		}
-	}
-	type shape struct{ key, value int }
-	hashes, sharers := map[shape]*bpfMap{}, map[shape]int{}
-	total := 0
-	for i := range p.forms {
-		if fm := &p.forms[i]; fm.kind == formHash {
-			sharers[shape{fm.key, fm.size()}]++
-			total++
-		}
-	}
-	for i := range p.forms {
-		fm := &p.forms[i]
-		switch fm.kind {
-		case formProbe:
-			fm.m, err = mkRows(fmt.Sprintf("agg%d", i), p.nprobes(), fm.size())
-		case formHash:
-			s := shape{fm.key, fm.size()}
-			if hashes[s] == nil {
-				size := defSize(r.cfg.AggSize, 4<<20) * int64(sharers[s]) / int64(total)
-				n := min(size*int64(p.ncpu)/int64(s.key+s.value), max(maxEntries, size/64))
-				if n == 0 || size < int64(8+s.value) {
-					return errSize
-				}
-				hashes[s], err = mk(fmt.Sprintf("agg%d", i), mapHash, s.key, s.value, int(max(n, 1)), 0)
-				if hashes[s] != nil {
-					hashes[s].form = i
-				}
-			}
-			fm.m = hashes[s]
-		}
-		if err != nil {
-			return err
-		}
-	}
-	if p.needUnwind {
-		if p.unwind, err = newUnwind(r); err != nil {
-			return err
-		}
-	}
-	if p.storageSize > 8 || p.selfDyn() {
-		fd, err := loadStorageBTF(p.storageSize)
-		if err != nil {
-			return err
-		}
-		p.storage, err = newMap(r.cfg.Trace, "self", mapTaskStorage, 4, p.storageSize, 0, flagNoPrealloc, fd, 3)
-		unix.Close(fd)
-		if err != nil {
-			if errors.Is(err, unix.E2BIG) {
-				return &TooComplexError{Reason: fmt.Sprintf("thread-local variables of %d bytes; the kernel keeps at most 64 KB", p.storageSize)}
-			}
-			return err
-		}
-		r.maps = append(r.maps, p.storage)
-		if slices.ContainsFunc(r.cfg.Groups, func(g *probe.Group) bool { return g.Go != nil }) {
-			n := defSize(r.cfg.DynVarSize, 1<<20) / int64(goKeySize+p.storageSize)
-			if p.goroutines, err = mk("goroutines", mapHash, goKeySize, p.storageSize, int(max(n, 1)), 0); err != nil {
-				return err
-			}
-		}
-	}
-	dyns := 0
-	for i := range p.vars {
-		if p.vars[i].used && p.obj.Vars[i].Keys != nil {
-			dyns++
-		}
-	}
-	for i, v := range p.obj.Vars {
-		vp := &p.vars[i]
-		if !vp.used || v.Keys == nil {
-			continue
-		}
-		key := vp.prefix + align(v.KeySize, 8)
-		n := defSize(r.cfg.DynVarSize, 1<<20) / int64(key+vp.slot)
-		if n == 0 {
-			return errSize
-		}
-		if n > 8192 {
-			n = max(n/int64(dyns), 8192)
-		}
-		vp.dyn, err = mk("var_"+v.Name, mapHash, key, vp.slot, int(max(n, 1)), 0)
-		if err != nil {
-			return err
-		}
-	}
-	if p.needTAI {
-		// ADJ_NANO etc. unset: a query. The clocks are read side by side; the
-		// offset is whole seconds.
-		var tai, real unix.Timespec
-		unix.ClockGettime(unix.CLOCK_TAI, &tai)
-		unix.ClockGettime(unix.CLOCK_REALTIME, &real)
-		d := time.Duration(tai.Nano() - real.Nano()).Round(time.Second)
-		r.word(offTAI).Store(uint64(d))
-	}
-	return nil
-}
-
-func (p *plan) selfDyn() bool {
-	for i, v := range p.obj.Vars {
-		if p.vars[i].used && v.Class == dif.Self && v.Keys != nil {
-			return true
-		}
-	}
-	return false
 }
 
 // Program and attach types, numbered in the kernel's include/uapi/linux/bpf.h.
@@ -360,7 +153,6 @@ func (r *Runtime) loadGroup(p *plan, gp *groupPlan) (*ebpf.Program, int, error) 
 	if err != nil {
 		return nil, 0, err
 	}
-	runtime.SetFinalizer(prog, nil)
 	return prog, len(c.ins), nil
 }
 

@@ -162,22 +162,17 @@ func synchronizeRCU() error {
 		return nil
 	}
 	// Refused with nohz_full: changing an array of maps waits as well.
-	inner, err := newMap(nil, "rcu_in", mapArray, 4, 8, 1, 0, 0, 0)
-	if err != nil {
-		return err
-	}
-	defer inner.close()
-	const mapArrayOfMaps = 12
-	a := mapAttr{typ: mapArrayOfMaps, keySize: 4, valSize: 4, entries: 1, innerFD: uint32(inner.fd), name: kernel.ObjName("dt_rcu")}
-	fd, err := kernel.BPF(unix.BPF_MAP_CREATE, &a)
+	inner, err := newMap(nil, mapSpec{name: "rcu_in", typ: mapArray, key: 4, val: 8, entries: 1})
 	if err != nil {
 		return fmt.Errorf("waiting for a grace period: %w", err)
 	}
-	outer := &bpfMap{name: "rcu", fd: fd}
+	defer inner.close()
+	outer, err := newMap(nil, mapSpec{name: "rcu", typ: mapArrayOfMaps, key: 4, val: 4, entries: 1, inner: inner})
+	if err != nil {
+		return fmt.Errorf("waiting for a grace period: %w", err)
+	}
 	defer outer.close()
-	var val [4]byte
-	binary.LittleEndian.PutUint32(val[:], uint32(inner.fd))
-	return outer.update(val[:])
+	return outer.update(binary.LittleEndian.AppendUint32(nil, uint32(inner.fd)))
 }
 
 // FreeSpeculation makes a speculation that was committed or discarded

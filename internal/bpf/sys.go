@@ -21,7 +21,10 @@ import (
 // package afterwards.
 
 const (
-	mapHash, mapArray, mapTaskStorage = unix.BPF_MAP_TYPE_HASH, unix.BPF_MAP_TYPE_ARRAY, unix.BPF_MAP_TYPE_TASK_STORAGE
+	mapHash        = unix.BPF_MAP_TYPE_HASH
+	mapArray       = unix.BPF_MAP_TYPE_ARRAY
+	mapArrayOfMaps = unix.BPF_MAP_TYPE_ARRAY_OF_MAPS
+	mapTaskStorage = unix.BPF_MAP_TYPE_TASK_STORAGE
 
 	flagNoPrealloc = unix.BPF_F_NO_PREALLOC
 	flagRdonlyProg = unix.BPF_F_RDONLY_PROG
@@ -40,35 +43,49 @@ type bpfMap struct {
 	form             int    // of a hash of aggregations: the first form that uses it
 }
 
-type mapAttr struct {
-	typ, keySize, valSize, entries, flags, innerFD, _ uint32
-	name                                              [16]byte
-	_, btfFD, btfKey, btfVal, _                       uint32
+// mapSpec is a map to be made.
+type mapSpec struct {
+	name     string
+	typ      uint32
+	key, val int // bytes
+	entries  int
+	flags    uint32
+
+	btf, btfVal int     // descriptor of types, and the number of the value's; 0: none
+	inner       *bpfMap // of an array of maps: one of the shape that its elements have
 }
 
-func newMap(trace func(string, ...any), name string, typ uint32, key, val, entries int, flags uint32, btfFD, btfVal int) (*bpfMap, error) {
-	a := mapAttr{typ: typ, keySize: uint32(key), valSize: uint32(val), entries: uint32(entries), flags: flags, name: kernel.ObjName("dt_" + name)}
-	if btfFD > 0 {
-		a.btfFD, a.btfKey, a.btfVal = uint32(btfFD), 1, uint32(btfVal)
+// newMap makes a map. Errors are *PrivilegeError, or wrap a unix.Errno.
+func newMap(trace func(string, ...any), s mapSpec) (*bpfMap, error) {
+	a := struct {
+		typ, key, val, entries, flags, inner, _ uint32
+		name                                    [16]byte
+		_, btf, btfKey, btfVal, _               uint32
+	}{typ: s.typ, key: uint32(s.key), val: uint32(s.val), entries: uint32(s.entries), flags: s.flags, name: kernel.ObjName("dt_" + s.name)}
+	if s.btf > 0 {
+		a.btf, a.btfKey, a.btfVal = uint32(s.btf), 1, uint32(s.btfVal)
+	}
+	if s.inner != nil {
+		a.inner = uint32(s.inner.fd)
 	}
 	start := time.Now()
 	fd, err := kernel.BPF(unix.BPF_MAP_CREATE, &a)
 	if trace != nil {
-		trace("map %s: type %d, key %d, value %d, %d entries: %v, %d µs", name, typ, key, val, entries, result(err), time.Since(start).Microseconds())
+		trace("map %s: type %d, key %d, value %d, %d entries: %v, %d µs", s.name, s.typ, s.key, s.val, s.entries, result(err), time.Since(start).Microseconds())
 	}
 	if err != nil {
 		if errors.Is(err, unix.EPERM) {
 			return nil, &PrivilegeError{err}
 		}
-		return nil, fmt.Errorf("map %s (key %d bytes, value %d bytes, %d entries): %w", name, key, val, entries, err)
+		return nil, fmt.Errorf("map %s (key %d bytes, value %d bytes, %d entries): %w", s.name, s.key, s.val, s.entries, err)
 	}
-	m := &bpfMap{name: name, fd: fd, typ: typ, keySize: key, valSize: val, entries: entries}
-	if flags&flagMmapable != 0 {
-		size := align(align(val, 8)*entries, 4096)
+	m := &bpfMap{name: s.name, fd: fd, typ: s.typ, keySize: s.key, valSize: s.val, entries: s.entries}
+	if s.flags&flagMmapable != 0 {
+		size := align(align(s.val, 8)*s.entries, 4096)
 		m.mem, err = unix.Mmap(fd, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 		if err != nil {
 			unix.Close(fd)
-			return nil, fmt.Errorf("map %s: mmap of %d bytes: %w", name, size, err)
+			return nil, fmt.Errorf("map %s: mmap of %d bytes: %w", s.name, size, err)
 		}
 	}
 	return m, nil

@@ -9,10 +9,7 @@ import (
 	"sync/atomic"
 	"unsafe"
 
-	"golang.org/x/sys/unix"
-
 	"godtrace/internal/bpf/lib"
-	"godtrace/internal/kernel"
 )
 
 // Unwind holds the tables by which programs walk user stacks. Rows are kept once
@@ -142,46 +139,33 @@ type UnwindCounts struct{ Ended, Cut, Absent uint64 }
 
 var errUnwindFull = errors.New("no room for more unwind tables")
 
+// newUnwind makes the maps of the tables, and the rule that nothing is known,
+// which has the number 0.
 func newUnwind(r *Runtime) (*Unwind, error) {
 	u := &Unwind{r: r, rules: map[UnwindRule]uint32{}, lists: map[string]*rangeList{}, byPID: map[int]*rangeList{}}
-	mk := func(name string, typ uint32, key, val, entries int, flags uint32) (*bpfMap, error) {
-		m, err := newMap(r.cfg.Trace, name, typ, key, val, entries, flags, 0, 0)
-		if m != nil {
-			r.maps = append(r.maps, m)
-		}
-		return m, err
-	}
 	var err error
-	if u.data, err = mk("unwind", mapArray, 4, unwindSize, 1, flagMmapable); err != nil {
+	if u.data, err = r.newMap(mapSpec{name: "unwind", typ: mapArray, key: 4, val: unwindSize, entries: 1, flags: flagMmapable}); err != nil {
 		return nil, err
 	}
-	if u.procs, err = mk("unwind_proc", mapHash, 4, 16, unwindProcs, 0); err != nil {
+	if u.procs, err = r.newMap(mapSpec{name: "unwind_proc", typ: mapHash, key: 4, val: 16, entries: unwindProcs}); err != nil {
 		return nil, err
 	}
-	first, err := newMap(r.cfg.Trace, "unwind_rows", mapArray, 4, 8*unwindRows, 1, flagMmapable, 0, 0)
+	first, err := u.newShard()
 	if err != nil {
 		return nil, err
 	}
-	u.inner = append(u.inner, first)
-	const mapArrayOfMaps = 12
-	a := mapAttr{typ: mapArrayOfMaps, keySize: 4, valSize: 4, entries: unwindShards, innerFD: uint32(first.fd), name: kernel.ObjName("dt_unwind")}
-	fd, err := kernel.BPF(unix.BPF_MAP_CREATE, &a)
-	if err != nil {
-		return nil, fmt.Errorf("map of unwind tables: %w", err)
+	if u.shards, err = r.newMap(mapSpec{name: "unwind", typ: mapArrayOfMaps, key: 4, val: 4, entries: unwindShards, inner: first}); err != nil {
+		first.close()
+		return nil, err
 	}
-	u.shards = &bpfMap{name: "unwind", fd: fd, typ: mapArrayOfMaps, keySize: 4, valSize: 4, entries: unwindShards}
-	r.maps = append(r.maps, u.shards)
-	u.inner = nil
 	if err := u.addShard(first); err != nil {
 		return nil, err
 	}
-	// Rule 0 is that nothing is known.
-	if _, err := u.rule(UnwindRule{}); err != nil {
-		return nil, err
-	}
+	u.rule(UnwindRule{})
 	return u, nil
 }
 
+// close gives up the shards; the other maps are the Runtime's.
 func (u *Unwind) close() {
 	if u == nil {
 		return
@@ -211,17 +195,16 @@ func (u *Unwind) mapNamed(name string) (*bpfMap, reg) {
 // tables.
 func (r *Runtime) Unwind() *Unwind { return r.plan.unwind }
 
+// newShard makes room for more rows.
+func (u *Unwind) newShard() (*bpfMap, error) {
+	return newMap(u.r.cfg.Trace, mapSpec{name: "unwind_rows", typ: mapArray, key: 4, val: 8 * unwindRows, entries: 1, flags: flagMmapable})
+}
+
+// addShard has rows go to a shard from now on. If it cannot, the shard is closed.
 func (u *Unwind) addShard(m *bpfMap) error {
-	if len(u.inner) == unwindShards {
-		return errUnwindFull
-	}
-	if m == nil {
-		var err error
-		if m, err = newMap(u.r.cfg.Trace, "unwind_rows", mapArray, 4, 8*unwindRows, 1, flagMmapable, 0, 0); err != nil {
-			return err
-		}
-	}
-	if err := u.shards.put(binary.LittleEndian.AppendUint32(nil, uint32(len(u.inner))), binary.LittleEndian.AppendUint32(nil, uint32(m.fd))); err != nil {
+	le := binary.LittleEndian
+	if err := u.shards.put(le.AppendUint32(nil, uint32(len(u.inner))), le.AppendUint32(nil, uint32(m.fd))); err != nil {
+		m.close()
 		return err
 	}
 	u.inner, u.used = append(u.inner, m), 0
@@ -229,13 +212,13 @@ func (u *Unwind) addShard(m *bpfMap) error {
 }
 
 // rule is the number of a rule. Those beyond the last are unknown.
-func (u *Unwind) rule(r UnwindRule) (uint32, error) {
+func (u *Unwind) rule(r UnwindRule) uint32 {
 	if n, ok := u.rules[r]; ok {
-		return n, nil
+		return n
 	}
 	n := uint32(len(u.rules))
 	if n == unwindRules {
-		return 0, nil
+		return 0
 	}
 	b := u.data.mem[atRules+16*n:][:16]
 	le := binary.LittleEndian
@@ -260,7 +243,7 @@ func (u *Unwind) rule(r UnwindRule) (uint32, error) {
 		}
 	}
 	u.rules[r] = n
-	return n, nil
+	return n
 }
 
 // AddRows keeps the rows of an object, sorted by PC, until the session ends.
@@ -272,7 +255,14 @@ func (u *Unwind) AddRows(rows []UnwindRow) ([]UnwindPiece, error) {
 		// A piece lies in one shard. A little room at its end is given up.
 		room := unwindRows - u.used
 		if room < min(len(rows), unwindRows/16) {
-			if err := u.addShard(nil); err != nil {
+			if len(u.inner) == unwindShards {
+				return nil, errUnwindFull
+			}
+			m, err := u.newShard()
+			if err != nil {
+				return nil, err
+			}
+			if err := u.addShard(m); err != nil {
 				return nil, err
 			}
 			room = unwindRows
@@ -281,12 +271,8 @@ func (u *Unwind) AddRows(rows []UnwindRow) ([]UnwindPiece, error) {
 		p := UnwindPiece{From: rows[0].PC, First: uint32((len(u.inner)-1)*unwindRows + u.used), Count: uint32(n)}
 		b := u.inner[len(u.inner)-1].mem[8*u.used:]
 		for i, r := range rows[:n] {
-			k, err := u.rule(r.Rule)
-			if err != nil {
-				return nil, err
-			}
 			binary.LittleEndian.PutUint32(b[8*i:], r.PC)
-			binary.LittleEndian.PutUint32(b[8*i+4:], k)
+			binary.LittleEndian.PutUint32(b[8*i+4:], u.rule(r.Rule))
 		}
 		u.used += n
 		rows = rows[n:]
