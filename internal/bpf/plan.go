@@ -105,10 +105,12 @@ type plan struct {
 	roData   []byte
 	strOff   []int
 	strs     interner
-	numTable int // u32 string numbers, four of each probe; 0: not needed
+	numTable int // u32 string numbers, four of each probe
 	txtTable int // u32 offsets of the texts, likewise
 	epidTab  int // u32 first EPID of each probe
 	idTab    int // u32 ID of each probe
+
+	needNum, needTxt, needEpid, needID bool // whether those tables are there
 	// records
 	largest         int
 	largestLine     int // of the clause with the largest record
@@ -131,6 +133,7 @@ type plan struct {
 	specGeo   ring.Geometry
 }
 
+// interner gives strings numbers: equal strings, equal numbers.
 type interner struct {
 	list []string
 	num  map[string]uint32
@@ -371,134 +374,143 @@ func (p *plan) clauses(f func(cl *dif.Clause)) {
 	}
 }
 
-// scan finds out what the clauses use.
+// scan finds out what the clauses use, and puts together the constants.
 func (p *plan) scan() error {
+	p.needEpid = p.hasErr
 	var err error
-	needNum, needTxt, needEpid, needID := false, false, p.hasErr, false
 	p.clauses(func(cl *dif.Clause) {
 		for i := range cl.Code {
-			in := &cl.Code[i]
-			switch in.Op {
-			case dif.VarGet, dif.VarSet, dif.VarAddr, dif.VarStr, dif.VarMem, dif.TVar,
-				dif.DynGet, dif.DynSet, dif.DynAddr, dif.DynStr, dif.DynMem, dif.DynDel:
-				p.vars[in.Sym].used = true
-				p.zeroSize = max(p.zeroSize, p.obj.Vars[in.Sym].Size)
-			case dif.AggUpdate:
-				f := &p.forms[in.Sym]
-				form := p.obj.Forms[in.Sym]
-				f.spec = p.obj.Aggs[form.Agg].Spec
-				f.words = f.spec.Words()
-				f.touch = f.touch || f.spec.Func == agg.Sum || f.spec.Func == agg.Min || f.spec.Func == agg.Max || f.spec.Func.IsHistogram() && (in.B != 0 || in.Imm != 0)
-				f.kind = formHash
-				if len(form.Keys) == 0 {
-					f.kind = formScalar
-				} else if probeKeys(form) {
-					f.kind = formProbe
-				}
-			case dif.RecBegin:
-				p.needRing = true
-				if in.A != 0 {
-					p.needSpec, p.needStates = true, true
-				}
-				if n := dif.HdrSize + p.obj.Records[in.Sym].Size + 8; n > p.largest {
-					p.largest, p.largestLine = n, int(in.Line)
-				}
-			case dif.TProbeStr:
-				needNum = true
-			case dif.TBuiltin, dif.RecBuiltin:
-				switch dif.BuiltinID(in.Sym) {
-				case dif.BProbeProv, dif.BProbeMod, dif.BProbeFunc, dif.BProbeName:
-					needTxt = true
-				case dif.BCwd, dif.BRoot:
-					p.workSize = max(p.workSize, lib.CWD.Work(p.strSize()))
-					p.slack = max(p.slack, lib.Slack(int(in.Size), p.strSize()))
-					p.bufSize = max(p.bufSize, align(p.strSize(), 8))
-					err = errors.Join(err, p.members(in, lib.CWD))
-				case dif.BExecargs:
-					p.bufSize = max(p.bufSize, execargsMax)
-				}
-			case dif.TStack, dif.RecStack:
-				if p.byTables(in) {
-					p.needTables(int(in.Size) - 8)
-				}
-			case dif.Builtin:
-				if p.byTables(in) {
-					p.needTables(8 * p.maxFrames())
-				}
-				switch dif.BuiltinID(in.Sym) {
-				case dif.BStackDepth, dif.BUStackDepth:
-					p.bufSize = max(p.bufSize, 8*p.maxFrames())
-				case dif.BEpid:
-					needEpid = true
-				case dif.BId:
-					needID = true
-				case dif.BWallTimestamp:
-					p.needTAI = true
-				}
-			case dif.Act:
-				switch dif.ActOp(in.Sym) {
-				case dif.OpCommit, dif.OpDiscard:
-					p.needStates = true
-				case dif.OpCopyout, dif.OpCopyoutstr:
-					p.bufSize = max(p.bufSize, align(p.strSize(), 8), align(int(p.cfg.ScratchSize), 8))
-				}
-			case dif.Call:
-				if rt := routine(in); rt != nil {
-					p.workSize = max(p.workSize, rt.Work(p.strSize()))
-					if rt.State {
-						p.stateSize = lib.State(p.strSize())
-					}
-					p.slack = max(p.slack, lib.Slack(int(in.Size), p.strSize()))
-					err = errors.Join(err, p.members(in, rt))
-				}
-				switch dif.Subr(in.Sym) {
-				case dif.SStrlen, dif.SStrcmp:
-					p.bufSize = max(p.bufSize, 2*align(p.strSize(), 8))
-				case dif.SSpeculation:
-					p.needStates = true
-				case dif.SAlloca, dif.SCopyin:
-					p.allocSize = int(p.cfg.ScratchSize)
-					if p.allocSize <= 0 {
-						p.allocSize = 256
-					}
-					p.allocSize = align(p.allocSize, 8)
-				}
-			}
-			if canFault(in) {
-				p.needRing = true
-				p.largest = max(p.largest, dif.HdrSize+24+8)
-			}
+			err = errors.Join(err, p.use(&cl.Code[i]))
 		}
 	})
 	if p.largest > 0xfff8 {
 		return &TooComplexError{Line: p.largestLine, Reason: fmt.Sprintf("a record of %d bytes, the most for a clause is %d", p.largest-dif.HdrSize-8, 0xfff8-dif.HdrSize-8)}
 	}
-	// Constants. Offset 0 of the map is never a string or table.
-	p.strOff = make([]int, len(p.obj.Strings))
-	for i, s := range p.obj.Strings {
-		p.strOff[i] = len(p.roData)
-		s = s[:min(len(s), p.strSize()-1)] // what any use would read
+	p.constants()
+	return err
+}
+
+// use notes what one instruction needs.
+func (p *plan) use(in *dif.Ins) error {
+	if canFault(in) {
+		p.needRing = true
+		p.largest = max(p.largest, dif.HdrSize+24+8)
+	}
+	switch in.Op {
+	case dif.VarGet, dif.VarSet, dif.VarAddr, dif.VarStr, dif.VarMem, dif.TVar,
+		dif.DynGet, dif.DynSet, dif.DynAddr, dif.DynStr, dif.DynMem, dif.DynDel:
+		p.vars[in.Sym].used = true
+		p.zeroSize = max(p.zeroSize, p.obj.Vars[in.Sym].Size)
+	case dif.AggUpdate:
+		f := &p.forms[in.Sym]
+		form := p.obj.Forms[in.Sym]
+		f.spec = p.obj.Aggs[form.Agg].Spec
+		f.words = f.spec.Words()
+		f.touch = f.touch || f.spec.Func == agg.Sum || f.spec.Func == agg.Min || f.spec.Func == agg.Max || f.spec.Func.IsHistogram() && (in.B != 0 || in.Imm != 0)
+		f.kind = formHash
+		if len(form.Keys) == 0 {
+			f.kind = formScalar
+		} else if probeKeys(form) {
+			f.kind = formProbe
+		}
+	case dif.RecBegin:
+		p.needRing = true
+		if in.A != 0 {
+			p.needSpec, p.needStates = true, true
+		}
+		if n := dif.HdrSize + p.obj.Records[in.Sym].Size + 8; n > p.largest {
+			p.largest, p.largestLine = n, int(in.Line)
+		}
+	case dif.TProbeStr:
+		p.needNum = true
+	case dif.TBuiltin, dif.RecBuiltin:
+		switch dif.BuiltinID(in.Sym) {
+		case dif.BProbeProv, dif.BProbeMod, dif.BProbeFunc, dif.BProbeName:
+			p.needTxt = true
+		case dif.BCwd, dif.BRoot:
+			p.workSize = max(p.workSize, lib.CWD.Work(p.strSize()))
+			p.slack = max(p.slack, lib.Slack(int(in.Size), p.strSize()))
+			p.bufSize = max(p.bufSize, align(p.strSize(), 8))
+			return p.members(in, lib.CWD)
+		case dif.BExecargs:
+			p.bufSize = max(p.bufSize, execargsMax)
+		}
+	case dif.TStack, dif.RecStack:
+		if p.byTables(in) {
+			p.needTables(int(in.Size) - 8)
+		}
+	case dif.Builtin:
+		if p.byTables(in) {
+			p.needTables(8 * p.maxFrames())
+		}
+		switch dif.BuiltinID(in.Sym) {
+		case dif.BStackDepth, dif.BUStackDepth:
+			p.bufSize = max(p.bufSize, 8*p.maxFrames())
+		case dif.BEpid:
+			p.needEpid = true
+		case dif.BId:
+			p.needID = true
+		case dif.BWallTimestamp:
+			p.needTAI = true
+		}
+	case dif.Act:
+		switch dif.ActOp(in.Sym) {
+		case dif.OpCommit, dif.OpDiscard:
+			p.needStates = true
+		case dif.OpCopyout, dif.OpCopyoutstr:
+			p.bufSize = max(p.bufSize, align(p.strSize(), 8), align(int(p.cfg.ScratchSize), 8))
+		}
+	case dif.Call:
+		if rt := routine(in); rt != nil {
+			p.workSize = max(p.workSize, rt.Work(p.strSize()))
+			if rt.State {
+				p.stateSize = lib.State(p.strSize())
+			}
+			p.slack = max(p.slack, lib.Slack(int(in.Size), p.strSize()))
+			if err := p.members(in, rt); err != nil {
+				return err
+			}
+		}
+		switch dif.Subr(in.Sym) {
+		case dif.SStrlen, dif.SStrcmp:
+			p.bufSize = max(p.bufSize, 2*align(p.strSize(), 8))
+		case dif.SSpeculation:
+			p.needStates = true
+		case dif.SAlloca, dif.SCopyin:
+			p.allocSize = int(p.cfg.ScratchSize)
+			if p.allocSize <= 0 {
+				p.allocSize = 256
+			}
+			p.allocSize = align(p.allocSize, 8)
+		}
+	}
+	return nil
+}
+
+// constants lays out the map "const": the program's strings and tables of what
+// is known of the probes. Offset 0 is never a string or table.
+func (p *plan) constants() {
+	text := func(s string) int {
+		off := len(p.roData)
 		p.roData = append(p.roData, s...)
 		p.roData = append(p.roData, make([]byte, 8-len(s)%8)...)
+		return off
 	}
-	n := 0
-	for _, e := range p.cfg.Enabled {
-		n = max(n, e.Index+1)
-	}
-	if p.hasErr {
-		n = max(n, p.cfg.Error.Index+1)
+	p.strOff = make([]int, len(p.obj.Strings))
+	for i, s := range p.obj.Strings {
+		p.strOff[i] = text(s[:min(len(s), p.strSize()-1)]) // what any use would read
 	}
 	all := p.cfg.Enabled
 	if p.hasErr {
 		all = append(all[:len(all):len(all)], p.cfg.Error)
 	}
+	n := p.nprobes()
 	table := func(width int, f func(e *Enabled, i int) uint32) int {
 		off := len(p.roData)
 		p.roData = append(p.roData, make([]byte, align(4*width*n, 8))...)
 		for _, e := range all {
 			for i := range width {
-				v := f(e, i)
-				binary.LittleEndian.PutUint32(p.roData[off+4*(width*e.Index+i):], v)
+				binary.LittleEndian.PutUint32(p.roData[off+4*(width*e.Index+i):], f(e, i))
 			}
 		}
 		return off
@@ -512,25 +524,22 @@ func (p *plan) scan() error {
 			p.strs.of(part(e, i))
 		}
 	}
-	if needNum {
+	if p.needNum {
 		p.numTable = table(4, func(e *Enabled, i int) uint32 { return p.strs.of(part(e, i)) })
 	}
-	if needTxt {
+	if p.needTxt {
 		at := make([]uint32, len(p.strs.list))
 		for i, s := range p.strs.list {
-			at[i] = uint32(len(p.roData))
-			p.roData = append(p.roData, s...)
-			p.roData = append(p.roData, make([]byte, 8-len(s)%8)...)
+			at[i] = uint32(text(s))
 		}
 		p.txtTable = table(4, func(e *Enabled, i int) uint32 { return at[p.strs.of(part(e, i))] })
 	}
-	if needEpid {
+	if p.needEpid {
 		p.epidTab = table(1, func(e *Enabled, _ int) uint32 { return uint32(e.Epid) })
 	}
-	if needID {
+	if p.needID {
 		p.idTab = table(1, func(e *Enabled, _ int) uint32 { return uint32(e.Probe.ID) })
 	}
-	return err
 }
 
 // byTables reports whether an instruction walks a user stack by unwind tables.
