@@ -98,15 +98,15 @@ func (f *fn) builtin(in *dif.Ins) {
 	c := f.c
 	switch id := dif.BuiltinID(in.Sym); id {
 	case dif.BArg:
-		if f.gp.g.Kind == probe.KindTracepoint {
-			i := int(f.index(in))
-			if i >= f.fewestArgs() {
-				c.imm(r0, 0)
-				break
-			}
+		i := int(f.index(in))
+		switch {
+		case f.gp.g.Kind != probe.KindTracepoint || f.inError:
+			f.arg(i, r0)
+		case i < f.fewestArgs():
 			f.typedArg(in, i)
+		default:
+			c.imm(r0, 0)
 		}
-		f.arg(int(f.index(in)), r0)
 	case dif.BArgs:
 		f.typedArg(in, int(in.Imm))
 	case dif.BCPU:

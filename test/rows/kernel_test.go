@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"godtrace/internal/testkernel"
+	"godtrace/internal/tracefs"
 )
 
 // needKprobes skips where the kernel's text cannot be patched.
@@ -367,13 +368,13 @@ func TestFbtRounds(t *testing.T) {
 func TestTracepointArguments(t *testing.T) {
 	testkernel.RequireRoot(t)
 	testkernel.Shows(t, "1.4", "1.8")
-	if _, err := os.Stat("/sys/kernel/tracing/events/sched"); err != nil {
+	if _, err := tracefs.Events("task"); err != nil {
 		t.Skip("SKIP-FEATURE: tracefs:", err)
 	}
 	prog := binaryFile(t, "namer", times(7, call{unix.SYS_PRCTL, unix.PR_SET_NAME, "another name"})...)
 	out := whole(t, func() (string, string) {
 		tr := begin(t, "-q", "-n", `
-		sdt:task::task_rename/stringof(args[2]) == "another name"/{@["sdt", execname, args[0] == pid]=count();}
+		sdt:task::task_rename/stringof(args[2]) == "another name"/{@["sdt", execname, args[0] == pid && arg0 == pid && arg9 == 0]=count();}
 		rawtp:task::task_rename/stringof(args[1]) == "another name"/{@["rawtp", execname, args[0]->pid == pid]=count();}`)
 		run(t, prog)
 		return tr.interrupt()
@@ -574,5 +575,20 @@ func TestOpcode(t *testing.T) {
 	other, _ := trace(t, "-x", "opcode", "-lvn", "fbt:vmlinux:vfs_read:entry")
 	if n := match(`(?m)^\topcode: ([0-9a-f ]+)$`, other); len(n) != 1 || n[0][1] != m[0][1] {
 		t.Errorf("fbt: %v, kinst: %s", n, m[0][1])
+	}
+}
+
+// ERROR has its own arguments, whatever probe the fault was in.
+func TestFaultInTracepoint(t *testing.T) {
+	testkernel.RequireRoot(t)
+	if _, err := tracefs.Events("task"); err != nil {
+		t.Skip("SKIP-FEATURE: tracefs:", err)
+	}
+	tr := begin(t, "-q", "-n", `
+	sdt:task::task_rename/execname == "faulter"/{trace(args[0] + *(int *)8);}
+	ERROR{printf("fault %d at %x\n", arg4, arg5); exit(0);}`)
+	run(t, binaryFile(t, "faulter", call{unix.SYS_PRCTL, unix.PR_SET_NAME, "another name"}))
+	if r := tr.Wait(); !strings.Contains(r.Stdout, "fault 1 at 8\n") { // DTRACEFLT_BADADDR
+		t.Errorf("no fault 1 (invalid address) at 8:\n%s%s", r.Stdout, r.Stderr)
 	}
 }
