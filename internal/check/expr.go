@@ -1499,6 +1499,7 @@ func (c *Checker) cast(x *syntax.Cast) val {
 	}
 	w := value(&Conv{E{t, pos}, decay(v.x)})
 	w.alloca, w.mixed = v.alloca, v.mixed
+	w.write = v.write && types.IsPointer(t)
 	return w
 }
 

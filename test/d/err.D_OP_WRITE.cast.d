@@ -1,0 +1,4 @@
+BEGIN
+{
+	*(int *)curthread = 1;
+}
