@@ -233,8 +233,12 @@ type life struct {
 
 func (f *fn) pseudo(k int) int { return f.nregs + 1 + k }
 
-// scanRegs allocates.
-func (f *fn) scanRegs() {
+// scanRegs gives registers, or places in memory, to the clause's registers and
+// to those of the machine (linear scan).
+func (f *fn) scanRegs() { f.assign(f.lives()) }
+
+// lives are the lives of all registers: those that are used, sorted by start.
+func (f *fn) lives() []*life {
 	n := f.nregs + 1 + numPseudo
 	lives := make([]life, n)
 	for i := range lives {
@@ -329,6 +333,13 @@ func (f *fn) scanRegs() {
 		}
 		return order[i].v < order[j].v
 	})
+	return order
+}
+
+// assign gives the machine's four lasting registers to those that are used the
+// most, and spills the others: to the frame, and numbers for which there is no
+// room to the scratch level.
+func (f *fn) assign(order []*life) {
 	var active [4]*life
 	type slot struct{ off, until int }
 	var slots []slot

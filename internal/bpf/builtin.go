@@ -470,21 +470,10 @@ func (f *fn) arg(n int, r reg) {
 		c.imm(r2, 8)
 		c.call(helper) // on failure the buffer is zero
 		c.load(8, r, fp, bufOff)
-	case probe.KindUretprobe:
-		switch n {
-		case 0: // offset of the return instruction, where the program sits on it
-			c.mov(r1, ctx())
-			c.call(fnAttachCookie)
-			c.mov(r, r0)
-			c.aluImm(opRsh, r, 32)
-		case 1:
-			c.load(8, r, ctx(), regAX)
-		default:
-			zero()
-		}
-	case probe.KindKretprobe:
+	case probe.KindUretprobe, probe.KindKretprobe:
 		switch {
-		case n == 0 && f.gp.g.Conds: // on return instructions
+		case n == 0 && (f.gp.g.Kind == probe.KindUretprobe || f.gp.g.Conds):
+			// The probe is on the return instruction, and its cookie has the offset.
 			c.mov(r1, ctx())
 			c.call(fnAttachCookie)
 			c.mov(r, r0)
