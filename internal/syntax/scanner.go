@@ -612,6 +612,45 @@ func isGoProvider(p string) bool {
 // "net/http:(*Server).Serve", "example.org/a~b:f", "main:größe".
 func isGoDesc(c byte) bool { return c == '(' || c == ')' || c == '~' || c == '%' || c >= 0x80 }
 
+// word is a part of a control line.
+type word struct {
+	text string // strings unquoted
+	kind Token  // Ident, Int or Str
+	pos  Pos
+}
+
+// words splits the text of a control line, which begins at the offset at.
+func (s *scanner) words(line string, at int) []word {
+	var out []word
+	for i := 0; i < len(line); {
+		c := line[i]
+		pos := s.here(at + i)
+		if isSpace(c) {
+			i++
+			continue
+		}
+		if c == '"' {
+			t := *s
+			t.off, t.pos = at+i, pos
+			t.quoted("D_STR_NL", "newline encountered in string literal")
+			out = append(out, word{t.val, Str, pos})
+			i = t.off - at
+			continue
+		}
+		j := i
+		for j < len(line) && !isSpace(line[j]) && line[j] != '"' {
+			j++
+		}
+		w := word{line[i:j], Ident, pos}
+		if _, err := strconv.ParseUint(w.text, 0, 64); err == nil && isDigit(c) {
+			w.kind = Int
+		}
+		out = append(out, w)
+		i = j
+	}
+	return out
+}
+
 // control reads a control line: the # is at s.off.
 func (s *scanner) control() {
 	pos := s.here(s.off)
@@ -628,77 +667,59 @@ func (s *scanner) control() {
 	if n < 0 {
 		fail(pos, "D_SYNTAX", "end-of-file encountered before end of control line")
 	}
-	line := rest[:n]
-	text := s.off + 1 // offset of line
-	s.off += 1 + n    // at the newline
-
-	// Split into words, strings and integers.
-	type word struct {
-		text string // strings unquoted
-		kind Token  // Ident, Int or Str
-		pos  Pos
-	}
-	var words []word
-	for i := 0; i < len(line); {
-		c := line[i]
-		wpos := s.here(text + i)
-		if isSpace(c) {
-			i++
-			continue
-		}
-		if c == '"' {
-			t := *s
-			t.off, t.pos = text+i, wpos
-			t.quoted("D_STR_NL", "newline encountered in string literal")
-			words = append(words, word{t.val, Str, wpos})
-			i = t.off - text
-			continue
-		}
-		j := i
-		for j < len(line) && !isSpace(line[j]) && line[j] != '"' {
-			j++
-		}
-		w := word{line[i:j], Ident, wpos}
-		if _, err := strconv.ParseUint(w.text, 0, 64); err == nil && isDigit(c) {
-			w.kind = Int
-		}
-		words = append(words, w)
-		i = j
-	}
+	line, at := rest[:n], s.off+1
+	s.off += 1 + n // at the newline
+	words := s.words(line, at)
 	if len(words) == 0 {
 		return // a null directive
 	}
-
-	lineDirective := func(args []word) {
-		malformed := len(args) == 0 || args[0].kind != Int || len(args) > 1 && args[1].kind != Str
-		for i := 2; i < len(args); i++ {
-			malformed = malformed || args[i].kind != Int
-		}
-		if malformed {
-			fail(pos, "D_PRAGMA_MALFORM", "malformed #line <line> [ [\"file\"] state ]")
-		}
-		n, err := strconv.ParseUint(args[0].text, 0, 31)
-		if err != nil {
-			fail(pos, "D_INT_OFLOW", "constant %s results in integer overflow", args[0].text)
-		}
-		// The line after this one has that number; skip counts the newline.
-		s.line = int(n) - 1
-		if len(args) > 1 {
-			s.file = args[1].text
-			if strings.HasPrefix(s.file, "/dev/fd/") || s.file == "" {
-				s.file = s.main
-			}
-		}
-		for _, a := range args[min(2, len(args)):] {
-			switch {
-			case a.text == "1":
-				s.header++
-			case a.text == "2" && s.header > 0:
-				s.header--
-			}
-		}
+	if words[0].kind == Str {
+		fail(pos, "D_PRAGCTL_INVAL", "invalid control directive")
 	}
-	concat := func(args []word) string {
+	if s.directive(pos, words) {
+		return
+	}
+	if name := words[0].text; name != "pragma" {
+		e := Errorf(pos, "D_PRAGCTL_INVAL", "invalid control directive: #%s", name)
+		switch name {
+		case "include", "define", "undef", "if", "ifdef", "ifndef", "elif", "else", "endif":
+			e.Hint = "-C runs the C preprocessor"
+		}
+		panic(e)
+	}
+	args := words[1:]
+	if len(args) == 0 || s.directive(pos, args) {
+		return
+	}
+	if args[0].kind == Str {
+		fail(pos, "D_PRAGCTL_INVAL", "invalid control directive")
+	}
+	if args[0].text == "D" {
+		if len(args) == 1 || s.directive(pos, args[1:]) {
+			return
+		}
+		s.pragmaD(pos, args[1].text, args[2:])
+	}
+	pr := &Pragma{node: node{pos}, Text: strings.TrimSpace(line)}
+	for _, a := range args {
+		pr.Words = append(pr.Words, a.text)
+		pr.Kinds = append(pr.Kinds, a.kind)
+	}
+	s.pragmas = append(s.pragmas, pr)
+}
+
+// directive obeys #line, also as a bare number, #ident and #error, which may
+// follow #, #pragma and #pragma D, and reports whether it was one of them.
+func (s *scanner) directive(pos Pos, words []word) bool {
+	switch w, args := words[0], words[1:]; {
+	case w.kind == Int:
+		s.lineDirective(pos, words)
+	case w.kind == Str:
+		return false
+	case w.text == "line":
+		s.lineDirective(pos, args)
+	case w.text == "ident":
+	case w.text == "error":
 		var b strings.Builder
 		for _, a := range args {
 			if a.kind != Int {
@@ -706,105 +727,74 @@ func (s *scanner) control() {
 				b.WriteByte(' ')
 			}
 		}
-		return b.String()
-	}
-
-	w0 := words[0]
-	switch {
-	case w0.kind == Int:
-		lineDirective(words)
-		return
-	case w0.kind != Ident:
-		fail(pos, "D_PRAGCTL_INVAL", "invalid control directive")
-	}
-	switch w0.text {
-	case "line":
-		lineDirective(words[1:])
-		return
-	case "ident":
-		return
-	case "error":
-		fail(pos, "D_PRAGERR", "#error: %s", concat(words[1:]))
-	case "pragma":
+		fail(pos, "D_PRAGERR", "#error: %s", b.String())
 	default:
-		e := Errorf(pos, "D_PRAGCTL_INVAL", "invalid control directive: #%s", w0.text)
-		switch w0.text {
-		case "include", "define", "undef", "if", "ifdef", "ifndef", "elif", "else", "endif":
-			e.Hint = "-C runs the C preprocessor"
-		}
-		panic(e)
+		return false
 	}
-	args := words[1:]
-	if len(args) == 0 {
-		return
+	return true
+}
+
+// lineDirective sets the place that the next line has.
+func (s *scanner) lineDirective(pos Pos, args []word) {
+	malformed := len(args) == 0 || args[0].kind != Int || len(args) > 1 && args[1].kind != Str
+	for i := 2; i < len(args); i++ {
+		malformed = malformed || args[i].kind != Int
 	}
-	pr := &Pragma{node: node{pos}, Text: strings.TrimSpace(line)}
-	for _, a := range args {
-		pr.Words = append(pr.Words, a.text)
-		pr.Kinds = append(pr.Kinds, a.kind)
+	if malformed {
+		fail(pos, "D_PRAGMA_MALFORM", "malformed #line <line> [ [\"file\"] state ]")
 	}
-	if args[0].kind == Int {
-		lineDirective(args)
-		return
+	n, err := strconv.ParseUint(args[0].text, 0, 31)
+	if err != nil {
+		fail(pos, "D_INT_OFLOW", "constant %s results in integer overflow", args[0].text)
 	}
-	if args[0].kind == Str {
-		fail(pos, "D_PRAGCTL_INVAL", "invalid control directive")
-	}
-	switch args[0].text {
-	case "line":
-		lineDirective(args[1:])
-		return
-	case "ident":
-		return
-	case "error":
-		fail(pos, "D_PRAGERR", "#error: %s", concat(args[1:]))
-	case "D":
-		if len(args) == 1 {
-			return
-		}
-		d := args[1]
-		a := args[2:]
-		is := func(i int, k Token) bool { return i < len(a) && a[i].kind == k }
-		if d.kind == Int {
-			lineDirective(args[1:])
-			return
-		}
-		switch d.text {
-		case "option":
-			if !is(0, Ident) {
-				fail(pos, "D_PRAGMA_MALFORM", "malformed #pragma option <option>=<val>")
-			}
-			if len(a) > 1 {
-				fail(pos, "D_PRAGMA_MALFORM", "superfluous arguments specified for #pragma option")
-			}
-			if a[0].text == "pspec" {
-				s.pspec = true // from here on
-			}
-		case "attributes":
-			if !is(0, Ident) || !is(1, Ident) || a[1].text == "provider" && (!is(2, Ident) || !is(3, Ident)) {
-				fail(pos, "D_PRAGMA_MALFORM", "malformed #pragma attributes <attributes> <ident>")
-			}
-		case "binding":
-			if !is(0, Str) || !is(1, Ident) {
-				fail(pos, "D_PRAGMA_MALFORM", "malformed #pragma binding \"version\" <ident>")
-			}
-		case "depends_on":
-			if !is(0, Ident) || !is(1, Ident) {
-				fail(pos, "D_PRAGMA_MALFORM", "malformed #pragma depends_on <class> <name>")
-			}
-			if c := a[0].text; c != "provider" && c != "module" && c != "library" {
-				fail(pos, "D_PRAGMA_INVAL", "invalid class %s specified by #pragma depends_on", c)
-			}
-		case "line":
-			lineDirective(a)
-			return
-		case "ident":
-			return
-		case "error":
-			fail(pos, "D_PRAGERR", "#error: %s", concat(a))
-		default:
-			fail(pos, "D_PRAGMA_INVAL", "invalid D pragma: %s", d.text)
+	s.line = int(n) - 1 // skip counts the newline
+	if len(args) > 1 {
+		s.file = args[1].text
+		if strings.HasPrefix(s.file, "/dev/fd/") || s.file == "" {
+			s.file = s.main
 		}
 	}
-	s.pragmas = append(s.pragmas, pr)
+	for _, a := range args[min(2, len(args)):] {
+		switch {
+		case a.text == "1":
+			s.header++
+		case a.text == "2" && s.header > 0:
+			s.header--
+		}
+	}
+}
+
+// pragmaD checks the form of #pragma D name args…; what it means is for the
+// checker, but that an option changes how the rest is read.
+func (s *scanner) pragmaD(pos Pos, name string, args []word) {
+	is := func(i int, k Token) bool { return i < len(args) && args[i].kind == k }
+	switch name {
+	case "option":
+		if !is(0, Ident) {
+			fail(pos, "D_PRAGMA_MALFORM", "malformed #pragma option <option>=<val>")
+		}
+		if len(args) > 1 {
+			fail(pos, "D_PRAGMA_MALFORM", "superfluous arguments specified for #pragma option")
+		}
+		if args[0].text == "pspec" {
+			s.pspec = true // from here on
+		}
+	case "attributes":
+		if !is(0, Ident) || !is(1, Ident) || args[1].text == "provider" && (!is(2, Ident) || !is(3, Ident)) {
+			fail(pos, "D_PRAGMA_MALFORM", "malformed #pragma attributes <attributes> <ident>")
+		}
+	case "binding":
+		if !is(0, Str) || !is(1, Ident) {
+			fail(pos, "D_PRAGMA_MALFORM", "malformed #pragma binding \"version\" <ident>")
+		}
+	case "depends_on":
+		if !is(0, Ident) || !is(1, Ident) {
+			fail(pos, "D_PRAGMA_MALFORM", "malformed #pragma depends_on <class> <name>")
+		}
+		if c := args[0].text; c != "provider" && c != "module" && c != "library" {
+			fail(pos, "D_PRAGMA_INVAL", "invalid class %s specified by #pragma depends_on", c)
+		}
+	default:
+		fail(pos, "D_PRAGMA_INVAL", "invalid D pragma: %s", name)
+	}
 }
