@@ -9,6 +9,7 @@ import (
 	"syscall"
 
 	"godtrace/internal/bpf"
+	"godtrace/internal/kernel"
 	"godtrace/internal/syntax"
 )
 
@@ -16,6 +17,9 @@ import (
 func Hint(err error) string {
 	if e, ok := errors.AsType[*CompileError](err); ok {
 		return e.Hint
+	}
+	if _, ok := errors.AsType[*kernel.FeatureError](err); ok {
+		return "" // it says itself what to do without
 	}
 	if _, ok := errors.AsType[*bpf.VerifierError](err); ok && !errors.Is(err, syscall.EPERM) {
 		return "the kernel's verifier did not accept what the program was compiled to: an error of godtrace's; " +

@@ -11,6 +11,7 @@ import (
 	"godtrace/internal/compile"
 	"godtrace/internal/consume"
 	"godtrace/internal/dif"
+	"godtrace/internal/kernel"
 	"godtrace/internal/probe"
 	"godtrace/internal/provider"
 	"godtrace/internal/symbol"
@@ -288,8 +289,11 @@ func (s *Session) loadConfig(r *running) (*bpf.Config, error) {
 	if len(s.targets) > 0 {
 		cfg.Target = s.targets[0].PID
 	}
-	if cpu := s.opts.get("cpu"); cpu >= 0 {
-		cfg.CPU = int(cpu)
+	if cpu := int(s.opts.get("cpu")); cpu >= 0 {
+		if online, err := kernel.OnlineCPUs(); err == nil && !slices.Contains(online, cpu) {
+			return nil, fmt.Errorf("option cpu: CPU %d is not online", cpu)
+		}
+		cfg.CPU = cpu
 	}
 	for _, a := range r.atts {
 		cfg.Groups = append(cfg.Groups, a.Group)

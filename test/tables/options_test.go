@@ -40,6 +40,7 @@ func TestOptions(t *testing.T) {
 		{name: "jstackframes", cmd: `dtrace -qx jstackframes=1 -x jstackstrsize=100 -n 'syscall::exit_group:entry /pid == $target/ { jstack(); }' -c /bin/true | grep -c '^  '`, out: "1\n"},
 		{name: "maxframes", cmd: `dtrace -qx maxframes=3 -n 'syscall::exit_group:entry /pid == $target/ { stack(); }' -c /bin/true | grep -c +0x`, out: "3\n"},
 		{name: "cpu", cmd: `dtrace -qx cpu=0 -n 'tick-5ms { printf("%d", cpu); exit(0); }'`, out: "0\n"},
+		{name: "cpu that is not there", cmd: `dtrace -x cpu=8191 -n 'BEGIN { exit(0); }'`, err: `could not enable tracing: option cpu: CPU 8191 is not online$`, status: 1},
 		// Housekeeping.
 		{name: "statusrate", cmd: `dtrace -qx statusrate=300ms -n 'BEGIN { t = timestamp; exit(0); } END { printf("%d", timestamp - t >= 200000000); }'`, out: "1\n"},
 		q("cleanrate=1ms", `printf("c");`, "c\n"),
