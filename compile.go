@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -13,6 +14,7 @@ import (
 	"godtrace/internal/compile"
 	"godtrace/internal/dif"
 	"godtrace/internal/probe"
+	"godtrace/internal/provider"
 	"godtrace/internal/syntax"
 	"godtrace/internal/types"
 )
@@ -219,16 +221,11 @@ func (s *Session) compileError(err error, script bool) error {
 	return err
 }
 
+// checkOptions are the circumstances that the checker asks for.
 func (s *Session) checkOptions() check.Options {
-	text := func(name string) string {
-		if v := s.opts.str[name]; len(v) > 0 {
-			return v[len(v)-1]
-		}
-		return ""
-	}
 	return check.Options{
-		Version:     text("version"),
-		AMin:        text("amin"),
+		Version:     s.OptionString("version"),
+		AMin:        s.OptionString("amin"),
 		ZDefs:       s.opts.flag("zdefs"),
 		DefaultArgs: s.opts.flag("defaultargs"),
 		ArgRef:      s.opts.flag("argref"),
@@ -248,12 +245,7 @@ func (s *Session) checkOptions() check.Options {
 			return s.opts.get(name)
 		},
 		HasProvider: func(name string) bool {
-			for _, p := range s.env.providers {
-				if p.Name() == name {
-					return true
-				}
-			}
-			return false
+			return slices.ContainsFunc(s.env.providers, func(p provider.Provider) bool { return p.Name() == name })
 		},
 		HasModule: func(name string) bool {
 			set, err := s.env.btf()

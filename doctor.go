@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -29,10 +30,8 @@ func Doctor() ([]Finding, error) {
 		return nil, err
 	}
 	for _, c := range caps {
-		f := Finding{Area: "rights", Name: c.Name, OK: c.Have, Now: "no"}
-		if c.Have {
-			f.Now = "yes"
-		} else {
+		f := Finding{Area: "rights", Name: c.Name, OK: c.Have, Now: yesNo(c.Have)}
+		if !c.Have {
 			f.Remedy = "wanted " + c.Why
 			if c.Needed {
 				f.Remedy = "needed " + c.Why
@@ -40,11 +39,12 @@ func Doctor() ([]Finding, error) {
 		}
 		out = append(out, f)
 	}
-	out = append(out, kernelFindings()...)
+	out = append(out, kernelFindings(caps)...)
 	return append(out, featureFindings()...), nil
 }
 
-func kernelFindings() []Finding {
+// kernelFindings are what kernel and system allow a process with these rights.
+func kernelFindings(caps []Capability) []Finding {
 	var out []Finding
 	add := func(name, now string, ok bool, remedy string) {
 		if ok {
@@ -55,21 +55,14 @@ func kernelFindings() []Finding {
 	if r := kernel.Release(); r != "" {
 		add("version", r, kernel.AtLeast(6, 1), "tested from 6.1 on; older kernels lack what tracing needs")
 	}
-	types := "yes"
-	if !HasBTF() {
-		types = "no"
-	}
-	add("types (BTF)", types, HasBTF(), "no args[], no kernel structures, no fentry: a kernel built with CONFIG_DEBUG_INFO_BTF has them")
+	add("types (BTF)", yesNo(HasBTF()), HasBTF(), "no args[], no kernel structures, no fentry: a kernel built with CONFIG_DEBUG_INFO_BTF has them")
 	if m := Lockdown(); m != "" {
 		add("lockdown", m, m != "confidentiality", "the kernel lets nobody read its memory; boot with lockdown=integrity or less")
 	} else {
 		add("lockdown", "?", false, "cannot tell: mount -t securityfs securityfs /sys/kernel/security")
 	}
 	syms, err := kernelSymbolsVisible()
-	seen := "yes"
-	if !syms {
-		seen = "no"
-	}
+	seen := yesNo(syms)
 	if err != nil {
 		seen = err.Error()
 	}
@@ -88,11 +81,18 @@ func kernelFindings() []Finding {
 	add("tracefs", now, ok, "mount -t tracefs tracefs /sys/kernel/tracing")
 	if s, err := sysctl("kernel/perf_event_paranoid"); err == nil {
 		n, _ := strconv.Atoi(s)
-		caps, err := Capabilities()
-		ok := n <= -1 || err == nil && caps[1].Have && n <= 2 || os.Geteuid() == 0
+		perfmon := slices.ContainsFunc(caps, func(c Capability) bool { return c.Name == "CAP_PERFMON" && c.Have })
+		ok := n <= -1 || perfmon && n <= 2 || os.Geteuid() == 0
 		add("perf_event_paranoid", s, ok, "perf events need CAP_PERFMON at this setting, and from 3 on (Debian) CAP_SYS_ADMIN")
 	}
 	return out
+}
+
+func yesNo(b bool) string {
+	if b {
+		return "yes"
+	}
+	return "no"
 }
 
 func sysctl(name string) (string, error) {

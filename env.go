@@ -1,10 +1,10 @@
 package godtrace
 
 import (
-	"fmt"
 	"os"
 	"strconv"
-	"strings"
+
+	"golang.org/x/sys/unix"
 
 	"godtrace/internal/btf"
 	"godtrace/internal/probe"
@@ -172,8 +172,10 @@ func (e *env) Macro(name string) (string, bool) {
 		n = os.Getgid()
 	case "egid":
 		n = os.Getegid()
-	case "pgid", "sid":
-		n = statField(name)
+	case "pgid":
+		n, _ = unix.Getpgid(0) // of ourselves: it cannot fail
+	case "sid":
+		n, _ = unix.Getsid(0)
 	case "projid", "taskid":
 		n = 0
 	}
@@ -181,23 +183,4 @@ func (e *env) Macro(name string) (string, bool) {
 		return "", false
 	}
 	return strconv.Itoa(n), true
-}
-
-// statField reads the process group or session of this process from
-// /proc/self/stat (fields 5 and 6, after the command in parentheses).
-func statField(name string) int {
-	b, err := os.ReadFile("/proc/self/stat")
-	if err != nil {
-		return -1
-	}
-	s := string(b)
-	var state string
-	var ppid, pgid, sid int
-	if _, err := fmt.Sscan(s[strings.LastIndexByte(s, ')')+1:], &state, &ppid, &pgid, &sid); err != nil {
-		return -1
-	}
-	if name == "sid" {
-		return sid
-	}
-	return pgid
 }

@@ -119,6 +119,7 @@ func (s *Session) grow() error {
 	return errors.Join(errs...)
 }
 
+// growIn enables what matches in a process, or in the kernel, and did not before.
 func (s *Session) growIn(pid int) error {
 	r := s.running
 	have := map[*probe.Probe]bool{}
@@ -157,6 +158,9 @@ func (s *Session) growIn(pid int) error {
 		return nil
 	}
 	for _, e := range added {
+		if err := setUse(e); err != nil {
+			return err
+		}
 		e.Epid = r.nextEpid
 		r.nextEpid += len(e.Clauses)
 	}
@@ -178,19 +182,14 @@ func (s *Session) growIn(pid int) error {
 	if err != nil {
 		return err
 	}
-	r.enabled = append(r.enabled, added...)
+	r.enabled, r.atts = append(r.enabled, added...), append(r.atts, atts...)
 	for _, e := range added {
 		r.consumer.Probes = append(r.consumer.Probes, consume.Probe{Probe: e.Probe, Epid: e.Epid})
 	}
 	for i, a := range atts {
-		l, err := a.Attach(s.rt.Program(first + i))
-		if err != nil {
-			return fmt.Errorf("failed to attach %s: %w", a.Group.Name, err)
+		if err := s.attach(r, a, s.rt.Program(first+i)); err != nil {
+			return err
 		}
-		s.debugf("attach %s: %d probes, %d refused", a.Group.Name, len(a.Group.Probes), len(a.Refused))
-		r.probes = append(r.probes, l)
-		r.atts = append(r.atts, a)
-		s.tell(a)
 	}
 	return nil
 }

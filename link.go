@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/cilium/ebpf"
+
 	"godtrace/internal/bpf"
 	"godtrace/internal/compile"
 	"godtrace/internal/consume"
@@ -63,23 +65,9 @@ func (s *Session) Go() (err error) {
 		return err
 	}
 	for i, a := range r.atts {
-		if a.Attach == nil {
-			continue
-		}
-		err := s.act(func() error {
-			l, err := a.Attach(rt.Program(i))
-			if err == nil {
-				r.probes = append(r.probes, l)
-			}
+		if err := s.attach(r, a, rt.Program(i)); err != nil {
 			return err
-		}, "link %s: %d probes", a.Group.Name, len(a.Group.Probes))
-		if err != nil {
-			return fmt.Errorf("failed to attach %s: %w", a.Group.Name, err)
 		}
-		if n := len(a.Refused); n > 0 {
-			s.debugf("link %s: %d probes refused", a.Group.Name, n)
-		}
-		s.tell(a)
 	}
 	if r.begin >= 0 {
 		if err := s.act(func() error { return rt.RunManual(r.begin) }, "run BEGIN"); err != nil {
@@ -107,6 +95,29 @@ func (s *Session) Go() (err error) {
 			s.wake()
 		}()
 	}
+	return nil
+}
+
+// attach makes the probes of a group fire, but for BEGIN and END, which are run
+// by hand.
+func (s *Session) attach(r *running, a *provider.Attachment, prog *ebpf.Program) error {
+	if a.Attach == nil {
+		return nil
+	}
+	err := s.act(func() error {
+		l, err := a.Attach(prog)
+		if err == nil {
+			r.probes = append(r.probes, l)
+		}
+		return err
+	}, "link %s: %d probes", a.Group.Name, len(a.Group.Probes))
+	if err != nil {
+		return fmt.Errorf("failed to attach %s: %w", a.Group.Name, err)
+	}
+	if n := len(a.Refused); n > 0 {
+		s.debugf("link %s: %d probes refused", a.Group.Name, n)
+	}
+	s.tell(a)
 	return nil
 }
 
@@ -148,10 +159,8 @@ func (s *Session) enable(r *running) error {
 		}
 	}
 	for _, e := range r.enabled {
-		e.Probe.NoArgs = !slices.ContainsFunc(e.Clauses, readsArgs)
-		e.Probe.Overrides = slices.ContainsFunc(e.Clauses, overrides)
-		if e.Probe.Overrides && !provider.MayOverride(e.Probe) {
-			return fmt.Errorf("return() not allowed for %s", e.Probe.Desc)
+		if err := setUse(e); err != nil {
+			return err
 		}
 	}
 	r.obj = comp.Object()
@@ -170,6 +179,17 @@ func (s *Session) enable(r *running) error {
 				epid += len(e.Clauses)
 			}
 		}
+	}
+	r.nextEpid = epid
+	return nil
+}
+
+// setUse tells a probe's provider what its clauses make of it.
+func setUse(e *bpf.Enabled) error {
+	e.Probe.NoArgs = !slices.ContainsFunc(e.Clauses, readsArgs)
+	e.Probe.Overrides = slices.ContainsFunc(e.Clauses, overrides)
+	if e.Probe.Overrides && !provider.MayOverride(e.Probe) {
+		return fmt.Errorf("return() not allowed for %s", e.Probe.Desc)
 	}
 	return nil
 }
@@ -269,7 +289,7 @@ func (s *Session) loadConfig(r *running) (*bpf.Config, error) {
 		Enabled:     r.enabled,
 		Error:       errProbe,
 		BufSize:     s.opts.get("bufsize"),
-		BufPolicy:   bpf.BufPolicy(s.opts.get("bufpolicy")),
+		BufPolicy:   s.policy(),
 		SpecSize:    s.opts.get("specsize"),
 		NSpec:       int(s.opts.get("nspec")),
 		AggSize:     s.opts.get("aggsize"),
@@ -281,8 +301,8 @@ func (s *Session) loadConfig(r *running) (*bpf.Config, error) {
 		Trace:       s.Debug,
 		Dump:        s.Disasm,
 		LogSize:     s.opts.get("bpflogsize"),
+		KSym:        kernelAddr,
 	}
-	cfg.KSym = kernelAddr
 	if s.opts.flag("bpflog") {
 		cfg.Log = s.VerifierLog
 	}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"os"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -399,6 +398,3 @@ func (o *options) setEnv() error {
 	}
 	return nil
 }
-
-// possibleCPUs is how many per-CPU buffers there are.
-func possibleCPUs() int { return runtime.NumCPU() }

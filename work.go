@@ -100,8 +100,10 @@ func (s *Session) newConsumer(r *running) *consume.Consumer {
 	c.Format.Grouping = numericLocale()
 	s.applyOutputOptions(c)
 	if s.opts.flag("aggpercpu") {
-		for _, t := range c.Tables {
-			t.CPUs = possibleCPUs()
+		if cpus, err := kernel.OnlineCPUs(); err == nil {
+			for _, t := range c.Tables {
+				t.CPUs = cpus[len(cpus)-1] + 1
+			}
 		}
 	}
 	s.handleRecords(c)

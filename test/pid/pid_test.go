@@ -477,6 +477,20 @@ func TestLoadedLater(t *testing.T) {
 	}
 }
 
+// Its enablings have numbers of their own, behind those that there were.
+func TestLoadedLaterNumbers(t *testing.T) {
+	testkernel.RequireRoot(t)
+	lib := compile(t, source(t, "liblate.c", `__attribute__((noinline)) int late(int x) { return x; }`), "-O1", "-shared", "-fPIC")
+	prog := compile(t, source(t, "opens.c", `
+		#include <dlfcn.h>
+		int main(int c, char **v) { ((int (*)(int))dlsym(dlopen(v[1], RTLD_NOW), "late"))(0); return 0; }`), "-O1")
+	r := trace(t, "-qZn", `BEGIN{printf("%d ", epid)} pid$target:liblate*:late:entry{printf("%d ", epid)} pid$target:liblate*:late:return{printf("%d ", epid)} END{printf("%d\n", epid)}`,
+		"-c", prog+" "+lib).ok(t)
+	if got := strings.TrimSpace(r.Stdout); got != "1 3 4 2" {
+		t.Errorf("BEGIN, the later ones, END are enablings %q, want 1 3 4 2", got)
+	}
+}
+
 // How far the program has come when probes are looked for: from the first
 // instruction of the linker, before initializers, or before the program.
 func TestEvalTime(t *testing.T) {

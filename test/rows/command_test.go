@@ -7,7 +7,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -171,5 +173,34 @@ func TestTypedPrint(t *testing.T) {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
 		}
+	}
+}
+
+// The values of single CPUs are those of the machine, not of the CPUs that the
+// tracer itself may run on.
+func TestAggregationsPerCPU(t *testing.T) {
+	testkernel.RequireRoot(t)
+	online, err := os.ReadFile("/sys/devices/system/cpu/online")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.TrimSpace(string(online)) != "0-1" {
+		t.Skipf("SKIP-HERE: the test knows CPUs 0-1, here they are %s", online)
+	}
+	runtime.LockOSThread() // and never unlocked: the thread ends with the test
+	if err := unix.SchedSetaffinity(0, &unix.CPUSet{1}); err != nil {
+		t.Fatal(err)
+	}
+	out, _ := trace(t, "-q", "-x", "aggpercpu", "-n", `profile-997{@=count();} tick-500ms{exit(0);}`)
+	m := match(`^\s*(\d+)\n +\[CPU 0\] +(\d+)\n +\[CPU 1\] +(\d+)\s*$`, out)
+	if m == nil {
+		t.Fatalf("not a number, and one for each of two CPUs:\n%s", out)
+	}
+	var n [3]int
+	for i := range n {
+		n[i], _ = strconv.Atoi(m[0][i+1])
+	}
+	if n[0] != n[1]+n[2] || n[1] == 0 || n[2] == 0 {
+		t.Errorf("%d firings, of them %d on CPU 0 and %d on CPU 1", n[0], n[1], n[2])
 	}
 }
