@@ -93,11 +93,11 @@ func Create(cmd string, env ...string) (*Target, error) {
 	t := &Target{PID: p.Pid, Name: argv[0], Path: path, Created: true, stub: stub, gate: gateW, report: repR, proc: p, done: make(chan struct{})}
 	t.pidfd, err = unix.PidfdOpen(p.Pid, 0)
 	if err != nil {
-		t.Kill()
+		t.Close()
 		return nil, fmt.Errorf("pidfd of %d: %w", p.Pid, err)
 	}
 	if err := t.hold(); err != nil {
-		t.Kill()
+		t.Close()
 		return nil, fmt.Errorf("failed to hold %s: %w", argv[0], err)
 	}
 	return t, nil

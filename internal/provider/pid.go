@@ -477,7 +477,6 @@ func (r *request) byClass() bool { return strings.HasPrefix(r.d.Provider, "uinst
 
 // inModules makes the probes of all functions that match.
 func (r *request) inModules(mods []module) ([]*probe.Probe, error) {
-	var refused error
 	for _, m := range mods {
 		u, err := m.open()
 		if err != nil {
@@ -490,14 +489,15 @@ func (r *request) inModules(mods []module) ([]*probe.Probe, error) {
 			return nil, err
 		}
 	}
-	if limit := r.limit(); r.n > limit {
+	limit := r.limit()
+	if r.n > limit {
 		return nil, procError("D_PROC_CREATEFAIL", "probe description %s matches %d probes, limit %d (raise with -x maxprobes=)", r.d, r.n, limit)
 	}
 	r.tellRefused()
-	if limit := r.limit(); r.at > limit {
+	if r.at > limit {
 		return nil, procError("D_PROC_CREATEFAIL", "probe description %s matches %d instructions, limit %d (raise with -x maxprobes=)", r.d, r.at, limit)
 	}
-	return r.out, refused
+	return r.out, nil
 }
 
 func (r *request) limit() int {
