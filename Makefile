@@ -54,6 +54,10 @@ generate: ## what is generated and checked in
 install: build ## into $(PREFIX)
 	install -D -m 755 godtrace $(DESTDIR)$(PREFIX)/sbin/godtrace
 	ln -sf godtrace $(DESTDIR)$(PREFIX)/sbin/dtrace
+	install -D -m 644 doc/godtrace.1 $(DESTDIR)$(PREFIX)/share/man/man1/godtrace.1
+	install -D -m 644 doc/completion/godtrace.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/godtrace
+	ln -sf godtrace $(DESTDIR)$(PREFIX)/share/bash-completion/completions/dtrace
+	install -D -m 644 doc/completion/_godtrace $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_godtrace
 
 clean: ## what was built
 	rm -f godtrace dtrace

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"godtrace/internal/kernel"
+	"godtrace/internal/tracefs"
 )
 
 // A Finding is one thing that tracing depends on, and how it stands here.
@@ -67,6 +68,14 @@ func kernelFindings(caps []Capability) []Finding {
 		seen = err.Error()
 	}
 	add("kernel symbols", seen, syms, "stacks and sym() print numbers: CAP_SYSLOG, or sysctl kernel.kptr_restrict=0")
+	if syms {
+		vars := "yes"
+		_, err := kernelAddr("", "jiffies")
+		if err != nil {
+			vars = "no"
+		}
+		add("kernel variables", vars, err == nil, "no addresses and values of kernel variables: a kernel built with CONFIG_KALLSYMS_ALL lists them")
+	}
 	now, ok := "no", false
 	for _, dir := range []string{"/sys/kernel/tracing", "/sys/kernel/debug/tracing"} {
 		_, err := os.Stat(dir + "/events")
@@ -76,6 +85,11 @@ func kernelFindings(caps []Capability) []Finding {
 		}
 		if errors.Is(err, os.ErrPermission) {
 			now, ok = "not readable", true
+		}
+	}
+	if !ok {
+		if _, err := tracefs.Root(); err == nil {
+			now, ok = "not mounted: godtrace mounts it for itself", true
 		}
 	}
 	add("tracefs", now, ok, "mount -t tracefs tracefs /sys/kernel/tracing")
