@@ -13,7 +13,6 @@ import (
 	"godtrace/internal/check"
 	"godtrace/internal/compile"
 	"godtrace/internal/dif"
-	"godtrace/internal/probe"
 	"godtrace/internal/provider"
 	"godtrace/internal/syntax"
 	"godtrace/internal/types"
@@ -266,21 +265,6 @@ func (s *Session) compilerOptions() compile.Options {
 		JStackFrames:  int(s.opts.get("jstackframes")),
 		JStackStrSize: int(s.opts.get("jstackstrsize")),
 	}
-}
-
-// Probes is the list of probes that the program's descriptions match, for -l.
-func (p *Program) Probes() []*ProbeInfo {
-	var out []*ProbeInfo
-	seen := map[*probe.Probe]bool{}
-	for _, c := range p.checked.Clauses {
-		for _, pr := range c.Probes {
-			if !seen[pr] {
-				seen[pr] = true
-				out = append(out, probeInfo(pr))
-			}
-		}
-	}
-	return out
 }
 
 // Exec makes the program part of the session's enabling. matches is the number

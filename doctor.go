@@ -56,8 +56,8 @@ func kernelFindings(caps []Capability) []Finding {
 	if r := kernel.Release(); r != "" {
 		add("version", r, kernel.AtLeast(6, 1), "tested from 6.1 on; older kernels lack what tracing needs")
 	}
-	add("types (BTF)", yesNo(HasBTF()), HasBTF(), "no args[], no kernel structures, no fentry: a kernel built with CONFIG_DEBUG_INFO_BTF has them")
-	if m := Lockdown(); m != "" {
+	add("types (BTF)", yesNo(hasBTF()), hasBTF(), "no args[], no kernel structures, no fentry: a kernel built with CONFIG_DEBUG_INFO_BTF has them")
+	if m := lockdown(); m != "" {
 		add("lockdown", m, m != "confidentiality", "the kernel lets nobody read its memory; boot with lockdown=integrity or less")
 	} else {
 		add("lockdown", "?", false, "cannot tell: mount -t securityfs securityfs /sys/kernel/security")

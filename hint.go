@@ -96,7 +96,7 @@ func privilegeHint() string {
 		}
 		return "missing " + strings.Join(missing, " and ") + "; run it as root, or: setcap cap_bpf,cap_perfmon,cap_sys_ptrace,cap_syslog=ep " + self
 	}
-	if Lockdown() == "confidentiality" {
+	if lockdown() == "confidentiality" {
 		return "the kernel is locked down (confidentiality): it lets nobody read its memory; boot with lockdown=integrity to trace"
 	}
 	return "no capability is missing: a container's seccomp filter, a security module or a locked-down kernel may forbid it; see godtrace doctor"

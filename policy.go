@@ -22,9 +22,9 @@ import (
 // PolicyFile is where the policy is.
 const PolicyFile = "/etc/godtrace/policy"
 
-// A Policy is what a policy file says. Whatever no rule grants is refused.
-type Policy struct {
-	File  string
+// policy is what a policy file says. Whatever no rule grants is refused.
+type policy struct {
+	file  string
 	rules []policyRule
 }
 
@@ -55,7 +55,7 @@ func (e *PolicyError) Error() string {
 // Is makes it one of the errors about privileges.
 func (e *PolicyError) Is(err error) bool { return err == ErrPrivilege }
 
-// ParsePolicy reads a policy: a line for each rule,
+// parsePolicy reads a policy: a line for each rule,
 //
 //	user NAME|UID    PATTERN…
 //	group NAME|GID   PATTERN…
@@ -63,8 +63,8 @@ func (e *PolicyError) Is(err error) bool { return err == ErrPrivilege }
 //
 // where a pattern means the providers it matches and the word destructive the
 // actions that dtrace(1) wants -w for. # begins a comment. file is for messages.
-func ParsePolicy(file, text string) (*Policy, error) {
-	p := &Policy{File: file}
+func parsePolicy(file, text string) (*policy, error) {
+	p := &policy{file: file}
 	n := 0
 	for line := range strings.Lines(text) {
 		n++
@@ -144,7 +144,7 @@ type subject struct {
 }
 
 // rules that are about the subject.
-func (p *Policy) rulesFor(who subject) []policyRule {
+func (p *policy) rulesFor(who subject) []policyRule {
 	var out []policyRule
 	for _, r := range p.rules {
 		if r.kind == "any" || r.kind == "user" && r.id == who.uid || r.kind == "group" && slices.Contains(who.groups, r.id) {
@@ -156,7 +156,7 @@ func (p *Policy) rulesFor(who subject) []policyRule {
 
 // allows reports whether the subject may use a provider. The provider dtrace
 // comes with any other.
-func (p *Policy) allows(who subject, provider string) bool {
+func (p *policy) allows(who subject, provider string) bool {
 	for _, r := range p.rulesFor(who) {
 		if provider == "dtrace" && len(r.providers) > 0 {
 			return true
@@ -168,13 +168,13 @@ func (p *Policy) allows(who subject, provider string) bool {
 	return false
 }
 
-func (p *Policy) allowsDestructive(who subject) bool {
+func (p *policy) allowsDestructive(who subject) bool {
 	return slices.ContainsFunc(p.rulesFor(who), func(r policyRule) bool { return r.destructive })
 }
 
 // refuse makes the error for what is not allowed.
-func (p *Policy) refuse(who subject, what string) error {
-	e := &PolicyError{File: p.File, What: what, Who: "user " + strconv.Itoa(who.uid)}
+func (p *policy) refuse(who subject, what string) error {
+	e := &PolicyError{File: p.file, What: what, Who: "user " + strconv.Itoa(who.uid)}
 	if u, err := user.LookupId(strconv.Itoa(who.uid)); err == nil {
 		e.Who = "user " + u.Username
 	}
@@ -189,7 +189,7 @@ func (p *Policy) refuse(who subject, what string) error {
 
 // guard is a policy and whom it is applied to.
 type guard struct {
-	policy *Policy
+	policy *policy
 	who    subject
 }
 
@@ -300,7 +300,7 @@ func findGuard(who subject, secure bool, option string) (*guard, error) {
 }
 
 // readPolicy reads a policy file. One that counts must be root's alone to write.
-func readPolicy(file string, secure bool) (*Policy, error) {
+func readPolicy(file string, secure bool) (*policy, error) {
 	f, err := os.Open(file)
 	if secure && errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("%s does not exist: it says who may trace with the rights that godtrace's file has: %w", file, ErrPrivilege)
@@ -325,7 +325,7 @@ func readPolicy(file string, secure bool) (*Policy, error) {
 	if err != nil && n < len(b) {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
-	return ParsePolicy(file, string(b[:n]))
+	return parsePolicy(file, string(b[:n]))
 }
 
 // DropSetuid gives up being root where that comes of the file being setuid:

@@ -34,7 +34,7 @@ func TestParsePolicy(t *testing.T) {
 		{"too large a number", "user 4294967296 *", "/etc/p, line 1: no user 4294967296 in /etc/passwd: use the number of one that is kept elsewhere"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			_, err := ParsePolicy(file, c.text)
+			_, err := parsePolicy(file, c.text)
 			got := ""
 			if err != nil {
 				got = err.Error()
@@ -54,7 +54,7 @@ func TestPolicyNames(t *testing.T) {
 		if len(f) < 3 || strings.HasPrefix(f[0], "#") {
 			continue
 		}
-		p, err := ParsePolicy("f", "user "+f[0]+" io")
+		p, err := parsePolicy("f", "user "+f[0]+" io")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -71,7 +71,7 @@ func TestPolicyNames(t *testing.T) {
 func FuzzParsePolicy(f *testing.F) {
 	f.Add("user 1000 syscall\ngroup 5 pid* destructive # x\nany *\n")
 	f.Fuzz(func(t *testing.T, text string) {
-		p, err := ParsePolicy("f", text)
+		p, err := parsePolicy("f", text)
 		if err != nil {
 			return
 		}
@@ -90,7 +90,7 @@ any         io
 `
 
 func TestPolicyAllows(t *testing.T) {
-	p, err := ParsePolicy("f", testPolicy)
+	p, err := parsePolicy("f", testPolicy)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,7 +120,7 @@ func TestPolicyAllows(t *testing.T) {
 			t.Errorf("%+v: destructive %v", c.who, !c.destructive)
 		}
 	}
-	only, err := ParsePolicy("f", "user 5 destructive")
+	only, err := parsePolicy("f", "user 5 destructive")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -167,7 +167,7 @@ func TestPolicyExec(t *testing.T) {
 	defer sleep.Wait()
 	defer sleep.Process.Kill()
 	pid := strconv.Itoa(sleep.Process.Pid)
-	p, err := ParsePolicy("f", testPolicy)
+	p, err := parsePolicy("f", testPolicy)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -59,10 +59,10 @@ func Capabilities() ([]Capability, error) {
 	return out, nil
 }
 
-// Lockdown is the kernel's lockdown mode: "none", "integrity" (tracing works,
+// lockdown is the kernel's lockdown mode: "none", "integrity" (tracing works,
 // writing to memory does not) or "confidentiality" (nothing may be read); ""
 // where the kernel has none.
-func Lockdown() string {
+func lockdown() string {
 	b, err := os.ReadFile("/sys/kernel/security/lockdown")
 	if err != nil {
 		return ""
@@ -75,9 +75,9 @@ func Lockdown() string {
 	return m
 }
 
-// HasBTF says whether the kernel describes its types: without, only untyped
+// hasBTF says whether the kernel describes its types: without, only untyped
 // arguments are there.
-func HasBTF() bool {
+func hasBTF() bool {
 	_, err := os.Stat("/sys/kernel/btf/vmlinux")
 	return err == nil
 }
