@@ -41,6 +41,7 @@ func (f *Format) AppendRow(b []byte, row agg.Row, o *Options) ([]byte, error) {
 	return b, err
 }
 
+// render renders the format, and returns the values that it had no use for.
 func (f *Format) render(b []byte, values []Value, data []agg.Datum, o *Options) ([]byte, []Value, error) {
 	take := func() (*Value, error) {
 		if len(values) == 0 {
@@ -131,6 +132,7 @@ func (s spec) datum(b []byte, c *conversion, d agg.Datum, o *Options) ([]byte, e
 	return s.value(b, &piece{conv: c}, &v, o)
 }
 
+// value renders a value by the conversion of a piece, if they go together.
 func (s *spec) value(b []byte, p *piece, v *Value, o *Options) ([]byte, error) {
 	// Modules have no number or offset to show, whatever the conversion.
 	switch v.Kind {
@@ -138,13 +140,18 @@ func (s *spec) value(b []byte, p *piece, v *Value, o *Options) ([]byte, error) {
 		return s.string(b, moduleText(*v, o)), nil
 	}
 	isInt := v.Kind == Signed || v.Kind == Unsigned
-	isText := v.Kind == String || v.Kind == Bytes
-
 	switch p.conv.verb {
-	case bySign, signed, unsigned:
+	case bySign, signed, unsigned, char, escapedOne, date, date822, port:
 		if !isInt {
 			return b, ErrMismatch
 		}
+	case text, wideText, escaped, host:
+		if v.Kind != String && v.Kind != Bytes {
+			return b, ErrMismatch
+		}
+	}
+	switch p.conv.verb {
+	case bySign, signed, unsigned:
 		n := v.Int
 		if cut := 64 - 8*uint(min(v.Size, 8)); cut < 64 {
 			n = uint64(int64(n<<cut) >> cut)
@@ -152,16 +159,13 @@ func (s *spec) value(b []byte, p *piece, v *Value, o *Options) ([]byte, error) {
 				n = n << cut >> cut
 			}
 		}
-		neg := s.out == 'd' && (p.conv.verb == signed || v.Kind == Signed) && int64(n) < 0
+		signs := s.out == 'd' && (p.conv.verb == signed || v.Kind == Signed)
+		neg := signs && int64(n) < 0
 		if neg {
 			n = -n
 		}
-		signs := s.out == 'd' && (p.conv.verb == signed || v.Kind == Signed)
 		return s.integer(b, n, neg, signs), nil
 	case char:
-		if !isInt {
-			return b, ErrMismatch
-		}
 		s.prec = 0
 		if len(p.conv.name) == 1 {
 			return s.string(b, []byte{byte(v.Int)}), nil
@@ -173,19 +177,10 @@ func (s *spec) value(b []byte, p *piece, v *Value, o *Options) ([]byte, error) {
 		}
 		return s.float(b, v.Float), nil
 	case text:
-		if !isText {
-			return b, ErrMismatch
-		}
 		return s.string(b, cstring(v.Bytes)), nil
 	case wideText:
-		if !isText {
-			return b, ErrMismatch
-		}
 		return s.string(b, wide(v.Bytes)), nil
 	case escaped:
-		if !isText {
-			return b, ErrMismatch
-		}
 		t := v.Bytes
 		if v.Kind == String {
 			// A string ends with its NUL, which the escapes show.
@@ -193,9 +188,6 @@ func (s *spec) value(b []byte, p *piece, v *Value, o *Options) ([]byte, error) {
 		}
 		return s.string(b, escape(t)), nil
 	case escapedOne:
-		if !isInt {
-			return b, ErrMismatch
-		}
 		return s.string(b, escape([]byte{byte(v.Int)})), nil
 	case kernelAddr:
 		if !isInt && v.Kind != Sym {
@@ -221,21 +213,12 @@ func (s *spec) value(b []byte, p *piece, v *Value, o *Options) ([]byte, error) {
 		}
 		return s.stack(b, *v, p.flags, o), nil
 	case date:
-		if !isInt {
-			return b, ErrMismatch
-		}
 		return s.string(b, wallTime(v.Int, o).AppendFormat(nil, "2006 Jan _2 15:04:05")), nil
 	case date822:
-		if !isInt {
-			return b, ErrMismatch
-		}
 		t := wallTime(v.Int, o)
 		year, _ := t.ISOWeek()
 		return s.string(b, fmt.Appendf(nil, "%s %d %s", t.Format("Mon, 02 Jan"), year, t.Format("15:04:05 MST"))), nil
 	case host:
-		if !isText {
-			return b, ErrMismatch
-		}
 		t := cstring(v.Bytes)
 		if o.Resolver != nil {
 			if name := o.Resolver.Host(string(t)); name != "" {
@@ -244,9 +227,6 @@ func (s *spec) value(b []byte, p *piece, v *Value, o *Options) ([]byte, error) {
 		}
 		return s.string(b, t), nil
 	case port:
-		if !isInt {
-			return b, ErrMismatch
-		}
 		n := uint16(v.Int)
 		if o.Resolver != nil {
 			if name := o.Resolver.Service(n); name != "" {
