@@ -2,6 +2,7 @@ package godtrace
 
 import (
 	"encoding/binary"
+	"sync"
 
 	"godtrace/internal/dif"
 	"godtrace/internal/process"
@@ -14,7 +15,9 @@ import (
 
 // gone is what a session does about processes that may go.
 type gone struct {
+	mu     sync.Mutex // events are told of in their order
 	events *process.Events
+	unwind *unwinding
 	pids   map[int]bool  // their mappings have been read
 	keys   [][]dif.Field // user addresses in the keys of each aggregation form
 }
@@ -47,8 +50,8 @@ func (s *Session) watchGone(r *running) error {
 	if err != nil {
 		return err
 	}
-	r.links = append(r.links, events)
 	r.gone = &gone{events: events, pids: map[int]bool{}, keys: keys}
+	r.links = append(r.links, r.gone)
 	for _, t := range s.targets {
 		if !t.Held() {
 			s.procs.Snapshot(t.PID)
@@ -61,8 +64,17 @@ func (s *Session) watchGone(r *running) error {
 // note takes note of what processes have mapped.
 func (g *gone) note(s *Session) {
 	if g != nil {
-		s.running.unwind.changed(g.events.Drain(s.procs))
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.unwind.changed(g.events.Drain(s.procs))
 	}
+}
+
+// Close ends the collection of events and the reading of tables, which waits
+// for them.
+func (g *gone) Close() error {
+	g.unwind.close()
+	return g.events.Close()
 }
 
 // noteKey reads the mappings of the process of a key, when it is new.

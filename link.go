@@ -80,7 +80,9 @@ func (s *Session) Go() (err error) {
 	if err := s.watchGone(r); err != nil {
 		return err
 	}
-	s.unwindStacks(r)
+	if err := s.unwindStacks(r); err != nil {
+		return err
+	}
 	rt.SetActivity(bpf.Active)
 	for _, t := range s.targets {
 		if err := r.unwind.stopForTables(t); err != nil {

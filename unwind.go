@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -21,36 +22,45 @@ import (
 var ustackModes = []string{"auto", "fp", "unwind"}
 
 // unwinding has the unwind tables of processes where the programs find them:
-// those of -c and -p before they run on. Reading tables takes milliseconds, so
-// those of others are read beside the session, the youngest first, unless
-// ustackmode=unwind asks for all of them before it begins.
+// those of -c and -p before they run on. To read the tables of an object takes
+// milliseconds, to publish those of a process whose objects have been read a
+// tenth of one. So one goroutine publishes what processes map as soon as they
+// do, another reads the objects that are new to it, and they are published
+// again. What came last goes first: it may not be there for long. They begin
+// with the processes there are; ustackmode=unwind asks for all of them before
+// tracing begins.
 type unwinding struct {
 	s      *Session
+	gone   *gone
 	tables *bpf.Unwind
 	likely bpf.FramePointer // what is believed of code without tables
 
-	mu      sync.Mutex // serializes cover
-	objects map[*symbol.Object][]bpf.UnwindPiece
+	publishing sync.Mutex // what is published last is what was read last
+	reading    sync.Mutex // one object at a time
 
-	queueMu sync.Mutex
+	mu      sync.Mutex // guards what follows
+	objects map[*symbol.ObjectFile][]bpf.UnwindPiece
 	covered map[int]*coverage
-	queue   []int
-	wake    chan struct{}
-	done    chan struct{}
-	ended   chan struct{}
+	publish []int                        // processes to be published, the next one last
+	read    []*symbol.ObjectFile         // objects to be read, the next one last
+	lacking map[*symbol.ObjectFile][]int // the processes that wait for it
+
+	bell, readBell bell
+	done           atomic.Bool
+	ended          sync.WaitGroup
 }
 
-// coverage is how a process was last read. One whose walks end early is read
-// again and again, ever more seldom while that brings nothing new.
+// coverage is how a process was last published. One whose walks end early is
+// looked at again and again, ever more seldom while that brings nothing new.
 type coverage struct {
-	queued bool
-	read   time.Time
+	asked  bool // it is in the queue
+	at     time.Time
 	wait   time.Duration
 	ranges int
+	lacks  int // objects that are to be read
 }
 
-// readAhead is how many processes that no walk has asked for are read or wait
-// to be.
+// readAhead is how many processes are read that no walk has asked for.
 const readAhead = 500
 
 const (
@@ -60,22 +70,29 @@ const (
 
 // unwindStacks begins to keep tables, if the program walks stacks by them.
 // Those of the targets that run are in place when it returns.
-func (s *Session) unwindStacks(r *running) {
+func (s *Session) unwindStacks(r *running) error {
 	t := s.rt.Unwind()
 	if t == nil {
-		return
+		return nil
 	}
 	u := &unwinding{
-		s: s, tables: t,
-		objects: map[*symbol.Object][]bpf.UnwindPiece{}, covered: map[int]*coverage{},
-		wake: make(chan struct{}, 1), done: make(chan struct{}), ended: make(chan struct{}),
+		s: s, gone: r.gone, tables: t,
+		objects: map[*symbol.ObjectFile][]bpf.UnwindPiece{}, covered: map[int]*coverage{},
+		lacking: map[*symbol.ObjectFile][]int{},
+	}
+	var err error
+	if u.bell, err = newBell(); err != nil {
+		return err
+	}
+	if u.readBell, err = newBell(); err != nil {
+		u.bell.close()
+		return err
 	}
 	all := bpf.UStackMode(s.opts.get("ustackmode")) == bpf.UStackUnwind
 	if !all {
 		u.likely = bpf.FPLikely
 	}
-	r.unwind = u
-	r.links = append(r.links, u)
+	r.unwind, r.gone.unwind = u, u
 	for _, t := range s.targets {
 		if !t.Held() {
 			u.target(t.PID)
@@ -87,19 +104,23 @@ func (s *Session) unwindStacks(r *running) {
 			u.target(pid)
 		}
 	} else {
-		slices.Reverse(pids)
-		for _, pid := range pids[:min(len(pids), readAhead)] {
+		for _, pid := range pids[max(0, len(pids)-readAhead):] {
 			u.ask(pid)
 		}
 	}
-	go u.run()
+	u.ended.Go(u.publishAll)
+	u.ended.Go(u.readAll)
+	return nil
 }
 
 // target reads a process at once, and from now on whatever it maps.
 func (u *unwinding) target(pid int) {
-	u.queueMu.Lock()
-	u.covered[pid] = &coverage{wait: coverAgain}
-	u.queueMu.Unlock()
+	u.mu.Lock()
+	if u.covered[pid] == nil {
+		u.covered[pid] = &coverage{wait: coverAgain}
+	}
+	u.mu.Unlock()
+	u.readObjects(pid)
 	u.cover(pid)
 }
 
@@ -126,39 +147,27 @@ func (u *unwinding) stopForTables(t *process.Target) error {
 
 // changed is told what processes have done about their mappings.
 func (u *unwinding) changed(list []process.Change) {
-	if u == nil {
+	if u == nil || len(list) == 0 {
 		return
 	}
+	u.mu.Lock()
 	for _, c := range list {
-		u.queueMu.Lock()
-		known := u.covered[c.PID] != nil
-		parent := u.covered[c.Parent] != nil
-		if c.Ended {
-			delete(u.covered, c.PID)
+		p := u.covered[c.PID]
+		if c.Parent != 0 {
+			p = u.covered[c.Parent]
 		}
-		u.queueMu.Unlock()
 		switch {
 		case c.Ended:
+			delete(u.covered, c.PID)
 			u.tables.Drop(c.PID)
-		case c.Parent != 0:
-			if parent {
-				u.tables.Fork(c.Parent, c.PID)
-			}
-			if parent || !u.busy() {
-				u.ask(c.PID)
-			}
-		case known || !u.busy():
-			u.ask(c.PID)
+		case c.Parent != 0 && p != nil && u.tables.Fork(c.Parent, c.PID) && !p.asked && p.lacks <= 0:
+			u.covered[c.PID] = &coverage{at: p.at, wait: p.wait, ranges: p.ranges}
+		default:
+			u.enqueue(c.PID)
 		}
 	}
-}
-
-// busy says that more processes come than are read: then only those are that
-// are asked for.
-func (u *unwinding) busy() bool {
-	u.queueMu.Lock()
-	defer u.queueMu.Unlock()
-	return len(u.queue) > readAhead
+	u.mu.Unlock()
+	u.bell.ring()
 }
 
 // poll looks what processes the programs ask for.
@@ -167,111 +176,206 @@ func (u *unwinding) poll() {
 		return
 	}
 	for _, pid := range u.tables.Wanted() {
-		u.queueMu.Lock()
+		u.mu.Lock()
 		c := u.covered[pid]
-		again := c == nil || time.Since(c.read) > c.wait
-		u.queueMu.Unlock()
+		again := c == nil || time.Since(c.at) > c.wait
+		u.mu.Unlock()
 		if again {
-			u.askFirst(pid)
+			u.ask(pid)
+			u.bell.ring()
 		}
 	}
 }
 
-// ask has a process read when there is time.
+// ask has a process published, before those asked for earlier.
 func (u *unwinding) ask(pid int) {
-	u.queueMu.Lock()
-	defer u.queueMu.Unlock()
-	if !u.enqueued(pid) {
-		u.queue = append(u.queue, pid)
-	}
-	u.wakeUp()
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.enqueue(pid)
 }
 
-// askFirst has a process read before the others.
-func (u *unwinding) askFirst(pid int) {
-	u.queueMu.Lock()
-	defer u.queueMu.Unlock()
-	if u.enqueued(pid) {
-		u.queue = slices.DeleteFunc(u.queue, func(p int) bool { return p == pid })
-	}
-	u.queue = slices.Insert(u.queue, 0, pid)
-	u.wakeUp()
-}
-
-// enqueued reports whether a process was in the queue, where it is to be now.
-func (u *unwinding) enqueued(pid int) bool {
+func (u *unwinding) enqueue(pid int) {
 	c := u.covered[pid]
 	if c == nil {
 		c = &coverage{wait: coverAgain}
 		u.covered[pid] = c
 	}
-	was := c.queued
-	c.queued = true
-	return was
+	u.publish = last(u.publish, pid, c.asked)
+	c.asked = true
 }
 
-func (u *unwinding) wakeUp() {
-	select {
-	case u.wake <- struct{}{}:
-	default:
+// last puts something at the end of a list, where it may be already.
+func last[T comparable](list []T, what T, there bool) []T {
+	if there {
+		list = slices.DeleteFunc(list, func(o T) bool { return o == what })
 	}
+	return append(list, what)
 }
 
-func (u *unwinding) run() {
-	defer close(u.ended)
-	for {
-		select {
-		case <-u.done:
-			return
-		case <-u.wake:
-		}
-		for {
-			u.queueMu.Lock()
-			if len(u.queue) == 0 {
-				u.queueMu.Unlock()
-				break
-			}
-			pid := u.queue[0]
-			u.queue = u.queue[1:]
-			if c := u.covered[pid]; c != nil {
-				c.queued = false
-			}
-			u.queueMu.Unlock()
-			u.cover(pid)
-			select {
-			case <-u.done:
-				return
-			default:
-			}
-		}
-	}
-}
-
-// Close ends the reading of tables.
-func (u *unwinding) Close() error {
-	close(u.done)
-	<-u.ended
-	return nil
-}
-
-// cover reads what a process has mapped and publishes its tables.
-func (u *unwinding) cover(pid int) {
+// nextProcess is whom to publish.
+func (u *unwinding) nextProcess() (int, bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
+	for len(u.publish) > 0 {
+		end := len(u.publish) - 1
+		pid := u.publish[end]
+		u.publish = u.publish[:end]
+		if c := u.covered[pid]; c != nil && c.asked {
+			c.asked = false
+			return pid, true
+		}
+	}
+	return 0, false
+}
+
+// nextObject is what to read.
+func (u *unwinding) nextObject() *symbol.ObjectFile {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	end := len(u.read) - 1
+	if end < 0 {
+		return nil
+	}
+	f := u.read[end]
+	u.read = u.read[:end]
+	return f
+}
+
+// What the publishing of processes may take of a CPU. It runs ahead of what it
+// publishes, or a program of a millisecond would have ended by then; where
+// processes come faster it looks every few milliseconds what is left of them.
+const (
+	publishShare = 4 // one part in so many
+	publishBurst = 10 * time.Millisecond
+)
+
+// publishAll publishes the tables of processes when they map something.
+func (u *unwinding) publishAll() {
+	defer hurry()()
+	files := append([]int{u.bell.fd}, u.gone.events.Files()...)
+	u.publishAsked() // those there are
+	left, before, spent := publishBurst, time.Now(), threadTime()
+	for {
+		if left > 0 {
+			waitFor(files, -1)
+		} else {
+			waitFor(files[:1], pollEvery)
+		}
+		u.bell.hush()
+		if u.done.Load() {
+			return
+		}
+		now := time.Now()
+		left = min(left+now.Sub(before)/publishShare, publishBurst)
+		before = now
+		u.publishAsked()
+		left -= threadTime() - spent
+		spent = threadTime()
+	}
+}
+
+// threadTime is how long the thread has run.
+func threadTime() time.Duration {
+	var ts unix.Timespec
+	_ = unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &ts)
+	return time.Duration(ts.Nano())
+}
+
+func (u *unwinding) publishAsked() {
+	for !u.done.Load() {
+		u.gone.note(u.s)
+		pid, ok := u.nextProcess()
+		if !ok {
+			return
+		}
+		u.cover(pid)
+	}
+}
+
+// readAll reads objects that are new.
+func (u *unwinding) readAll() {
+	for !u.done.Load() {
+		f := u.nextObject()
+		if f == nil {
+			waitFor([]int{u.readBell.fd}, -1)
+			u.readBell.hush()
+			continue
+		}
+		u.readObject(f)
+		u.mu.Lock()
+		for _, pid := range u.lacking[f] {
+			if c := u.covered[pid]; c != nil {
+				if c.lacks--; c.lacks <= 0 {
+					u.enqueue(pid)
+				}
+			}
+		}
+		delete(u.lacking, f)
+		u.mu.Unlock()
+		u.bell.ring()
+	}
+}
+
+func (u *unwinding) close() {
+	if u == nil {
+		return
+	}
+	u.done.Store(true)
+	u.bell.ring()
+	u.readBell.ring()
+	u.ended.Wait()
+	u.bell.close()
+	u.readBell.close()
+}
+
+// bell wakes a goroutine that waits for files.
+type bell struct{ fd int }
+
+func newBell() (bell, error) {
+	fd, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
+	return bell{fd}, err
+}
+
+func (b bell) ring()  { unix.Write(b.fd, []byte{1, 0, 0, 0, 0, 0, 0, 0}) }
+func (b bell) hush()  { unix.Read(b.fd, make([]byte, 8)) }
+func (b bell) close() { unix.Close(b.fd) }
+
+// waitFor waits until one of some files can be read from, or for a time;
+// negative: without end.
+func waitFor(files []int, d time.Duration) {
+	fds := make([]unix.PollFd, len(files))
+	for i, fd := range files {
+		fds[i] = unix.PollFd{Fd: int32(fd), Events: unix.POLLIN}
+	}
+	var ts *unix.Timespec
+	if d >= 0 {
+		t := unix.NsecToTimespec(int64(d))
+		ts = &t
+	}
+	_, _ = unix.Ppoll(fds, ts, nil)
+}
+
+// cover publishes the tables of what a process has mapped, as far as they have
+// been read.
+func (u *unwinding) cover(pid int) {
+	u.publishing.Lock()
+	defer u.publishing.Unlock()
 	n := 0
+	var unread []*symbol.ObjectFile
 	err := u.s.act(func() error {
-		stack, code, err := u.s.procs.Code(pid)
+		stack, code, err := u.s.procs.CodeRead(pid)
 		if err != nil {
 			return err
 		}
-		ranges := u.ranges(code)
+		var ranges []bpf.UnwindRange
+		ranges, unread = u.ranges(code)
 		if n = len(ranges); n == 0 || stack == 0 {
 			return nil // a thread of the kernel
 		}
 		return u.tables.SetProcess(pid, stack, ranges)
-	}, "read unwind tables of process %d", pid)
-	u.queueMu.Lock()
-	defer u.queueMu.Unlock()
+	}, "publish unwind tables of process %d", pid)
+	u.mu.Lock()
+	defer u.mu.Unlock()
 	c := u.covered[pid]
 	if c == nil {
 		// It ended in between.
@@ -283,7 +387,18 @@ func (u *unwinding) cover(pid int) {
 		u.tables.Drop(pid)
 		return
 	}
-	c.read = time.Now()
+	for _, f := range unread {
+		pids, there := u.lacking[f]
+		u.read = last(u.read, f, there)
+		if !slices.Contains(pids, pid) {
+			u.lacking[f] = append(pids, pid)
+			c.lacks++
+		}
+	}
+	if len(unread) > 0 {
+		u.readBell.ring()
+	}
+	c.at = time.Now()
 	if n == c.ranges {
 		c.wait = min(2*c.wait, coverMost)
 	} else {
@@ -291,15 +406,33 @@ func (u *unwinding) cover(pid int) {
 	}
 }
 
-// ranges are the tables of what is mapped executable, sorted by address.
-func (u *unwinding) ranges(code []symbol.Code) []bpf.UnwindRange {
-	var out []bpf.UnwindRange
+// readObjects reads the objects of a process.
+func (u *unwinding) readObjects(pid int) {
+	_, code, _ := u.s.procs.CodeRead(pid)
+	for _, c := range code {
+		if c.File != nil {
+			u.readObject(c.File)
+		}
+	}
+}
+
+// ranges are the tables of what is mapped executable, sorted by address, and
+// what of it has not been read.
+func (u *unwinding) ranges(code []symbol.Code) (out []bpf.UnwindRange, unread []*symbol.ObjectFile) {
 	for _, c := range code {
 		start, end := c.Mapping.Start, c.Mapping.End
 		if start >= 1<<47 {
 			continue // vsyscall, which is emulated
 		}
 		end = min(end, start+math.MaxUint32)
+		u.mu.Lock()
+		pieces, read := u.objects[c.File]
+		u.mu.Unlock()
+		if c.File != nil && !read {
+			unread = append(unread, c.File)
+			out = append(out, bpf.NoTable(start, uint32(end-start), bpf.FPUnknown))
+			continue
+		}
 		if c.Obj == nil {
 			likely := u.likely
 			if c.Mapping.Path == "[uprobes]" {
@@ -308,7 +441,6 @@ func (u *unwinding) ranges(code []symbol.Code) []bpf.UnwindRange {
 			out = append(out, bpf.NoTable(start, uint32(end-start), likely))
 			continue
 		}
-		pieces := u.pieces(c.Obj)
 		if len(pieces) == 0 {
 			fp := u.likely
 			if c.Obj.IsGo() {
@@ -328,15 +460,32 @@ func (u *unwinding) ranges(code []symbol.Code) []bpf.UnwindRange {
 			}
 		}
 	}
-	return out
+	return out, unread
 }
 
-// pieces are where the rows of an object are kept; none if it has no tables.
-func (u *unwinding) pieces(o *symbol.Object) []bpf.UnwindPiece {
-	if p, ok := u.objects[o]; ok {
-		return p
+// readObject keeps the rows of an object; none if it has no tables.
+func (u *unwinding) readObject(f *symbol.ObjectFile) {
+	u.reading.Lock()
+	defer u.reading.Unlock()
+	u.mu.Lock()
+	_, ok := u.objects[f]
+	u.mu.Unlock()
+	if ok {
+		return
 	}
-	u.objects[o] = nil
+	var pieces []bpf.UnwindPiece
+	_ = u.s.act(func() error {
+		if o := f.Object(); o != nil {
+			pieces = u.rows(o)
+		}
+		return nil
+	}, "read unwind tables of %s", f.Name())
+	u.mu.Lock()
+	u.objects[f] = pieces
+	u.mu.Unlock()
+}
+
+func (u *unwinding) rows(o *symbol.Object) []bpf.UnwindPiece {
 	table, err := o.UnwindTable()
 	defer o.ForgetUnwindTable()
 	if err != nil || len(table) == 0 {
@@ -357,7 +506,6 @@ func (u *unwinding) pieces(o *symbol.Object) []bpf.UnwindPiece {
 		u.s.debugf("unwind tables of %s: %v", o.Path, err)
 		return nil
 	}
-	u.objects[o] = p
 	return p
 }
 

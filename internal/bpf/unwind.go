@@ -365,20 +365,22 @@ func (u *Unwind) reclaim() {
 	u.retired = nil
 }
 
-// Fork gives a new process the tables of its parent.
-func (u *Unwind) Fork(parent, child int) {
+// Fork gives a new process the tables of its parent, if that has any.
+func (u *Unwind) Fork(parent, child int) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	l := u.byPID[parent]
 	if l == nil || u.byPID[child] != nil {
-		return
+		return false
 	}
 	value := make([]byte, 16)
 	le := binary.LittleEndian
 	if u.procs.get(le.AppendUint32(nil, uint32(parent)), value) == nil && u.procs.put(le.AppendUint32(nil, uint32(child)), value) == nil {
 		l.users++
 		u.byPID[child] = l
+		return true
 	}
+	return false
 }
 
 // Drop forgets a process.

@@ -41,7 +41,8 @@ func WatchEvents() (*Events, error) {
 		Config:      unix.PERF_COUNT_SW_DUMMY,
 		Size:        uint32(unsafe.Sizeof(unix.PerfEventAttr{})),
 		Sample_type: unix.PERF_SAMPLE_TIME,
-		Bits:        unix.PerfBitMmap | unix.PerfBitMmap2 | unix.PerfBitComm | unix.PerfBitCommExec | unix.PerfBitTask | unix.PerfBitSampleIDAll,
+		Bits:        unix.PerfBitMmap | unix.PerfBitMmap2 | unix.PerfBitComm | unix.PerfBitCommExec | unix.PerfBitTask | unix.PerfBitSampleIDAll | unix.PerfBitWatermark,
+		Wakeup:      1, // byte: who polls is told of each record
 	}
 	e := new(Events)
 	for _, cpu := range cpus {
@@ -96,12 +97,16 @@ type event struct {
 	body []byte
 }
 
-// Change is what a process did about its mappings.
+// Change is what a process did about its mappings. A program that it executes
+// is told of by what that maps.
 type Change struct {
 	PID    int
-	Parent int  // of a new process; 0: it mapped something or executed a program
+	Parent int  // of a new process; 0: it mapped something
 	Ended  bool // it is gone
 }
+
+// Files are readable (poll(2)) when something has happened.
+func (e *Events) Files() []int { return e.fds }
 
 // Drain passes on what has happened since it was last called, in order. It
 // returns the same in short.
@@ -170,8 +175,7 @@ func (v *event) tell(to *symbol.Processes) (c Change) {
 	b := v.body
 	switch {
 	case v.typ == recComm && len(b) >= 8:
-		c.PID = int(int32(le.Uint32(b)))
-		to.NoteExec(c.PID)
+		to.NoteExec(int(int32(le.Uint32(b))))
 	case v.typ == recFork && len(b) >= 16:
 		// pid, ppid, tid, ptid
 		pid, parent := int(int32(le.Uint32(b))), int(int32(le.Uint32(b[4:])))

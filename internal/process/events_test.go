@@ -6,9 +6,51 @@ import (
 	"strconv"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"godtrace/internal/symbol"
 	"godtrace/internal/testkernel"
 )
+
+// Who polls is woken by what a process does, and can read of it then.
+func TestEventsWake(t *testing.T) {
+	testkernel.RequireRoot(t)
+	testkernel.CheckLeaks(t)
+	e, err := WatchEvents()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	var fds []unix.PollFd
+	for _, fd := range e.Files() {
+		fds = append(fds, unix.PollFd{Fd: int32(fd), Events: unix.POLLIN})
+	}
+	procs := symbol.NewProcesses()
+	for range 3 {
+		cmd := exec.Command("true")
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		pid := cmd.Process.Pid
+		var forked, mapped, ended bool
+		for !ended {
+			if n, err := unix.Poll(fds, 30000); n <= 0 {
+				t.Fatalf("poll: %d, %v", n, err)
+			}
+			for _, c := range e.Drain(procs) {
+				if c.PID == pid {
+					forked = forked || c.Parent != 0
+					mapped = mapped || c.Parent == 0 && !c.Ended
+					ended = ended || c.Ended
+				}
+			}
+		}
+		if !forked || !mapped {
+			t.Errorf("process %d: forked %v, mapped %v", pid, forked, mapped)
+		}
+		cmd.Wait()
+	}
+}
 
 // Processes that have gone before anybody looked are known by what they mapped.
 func TestEventsOfGone(t *testing.T) {

@@ -1,12 +1,8 @@
 package symbol
 
 import (
-	"bytes"
 	"errors"
-	"os"
 	"slices"
-	"strconv"
-	"strings"
 )
 
 // Code is an executable mapping of a process and the object mapped there; Obj
@@ -14,23 +10,38 @@ import (
 type Code struct {
 	Mapping Mapping
 	Obj     *Object
-	Bias    uint64 // address = value in the object + Bias
+	Bias    uint64      // address = value in the object + Bias
+	File    *ObjectFile // nil for generated code; where it has not been read, Obj is nil
 }
 
 var errChanging = errors.New("the process executes another program at this moment")
 
 // Code reads what is mapped executable into a process, sorted by address, and
 // where its stack begins: a number that tells the program it runs from the one
-// before.
+// before. Objects are read for it.
 func (s *Processes) Code(pid int) (stack uint64, code []Code, err error) {
+	for {
+		stack, code, err = s.CodeRead(pid)
+		done := true
+		for _, c := range code {
+			if c.File != nil && !c.File.read.Load() {
+				c.File.Object()
+				done = false
+			}
+		}
+		if done {
+			return stack, code, err
+		}
+	}
+}
+
+// CodeRead is Code at once: there are only those objects that have been read.
+func (s *Processes) CodeRead(pid int) (stack uint64, code []Code, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p := s.get(pid)
 	for range 3 {
-		if stack, err = p.startStack(); err != nil {
-			return 0, nil, err
-		}
-		if err := p.refresh(); err != nil {
+		if stack, err = p.refreshed(); err != nil {
 			return 0, nil, err
 		}
 		if len(p.gens) > 1 && within(p.gens[1], p.gens[0]) {
@@ -40,12 +51,18 @@ func (s *Processes) Code(pid int) (stack uint64, code []Code, err error) {
 		}
 		code = code[:0]
 		for _, m := range p.gens[0] {
-			if m.Exec() {
-				p.load(m)
-				code = append(code, Code{m.Mapping, m.obj, m.bias})
+			if !m.Exec() {
+				continue
 			}
+			if m.file == nil {
+				m.file = p.file(m)
+			}
+			if m.file == nil || m.file.read.Load() {
+				p.load(m)
+			}
+			code = append(code, Code{m.Mapping, m.obj, m.bias, m.file})
 		}
-		if again, err := p.startStack(); err == nil && again == stack {
+		if stat, err := p.readProc("stat"); err == nil && statField(stat, 28) == stack {
 			return stack, code, nil
 		}
 	}
@@ -64,19 +81,6 @@ func within(old, now []*mapped) bool {
 		}
 	}
 	return true
-}
-
-// startStack is field 28 of /proc/PID/stat.
-func (p *Process) startStack() (uint64, error) {
-	b, err := os.ReadFile(p.proc("stat"))
-	if err != nil {
-		return 0, err
-	}
-	f := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))
-	if len(f) < 26 {
-		return 0, errChanging
-	}
-	return strconv.ParseUint(f[25], 10, 64)
 }
 
 // Base is the lowest address of the object as it was linked.

@@ -9,6 +9,35 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// Who cannot wait is told which objects nobody has read yet.
+func TestCodeRead(t *testing.T) {
+	s := NewProcesses()
+	_, code, err := s.CodeRead(os.Getpid())
+	if err != nil {
+		t.Skip(err)
+	}
+	self, _ := os.Executable()
+	here := func(code []Code) (o *Object, f *ObjectFile) {
+		for _, c := range code {
+			if c.Mapping.Path == self {
+				return c.Obj, c.File
+			}
+		}
+		return nil, nil
+	}
+	if o, f := here(code); o != nil || f == nil {
+		t.Errorf("before anybody read it: %v, %v", o, f)
+	}
+	_, code, err = s.Code(os.Getpid())
+	if o, f := here(code); err != nil || o == nil || f.Object() != o {
+		t.Errorf("read: %v, %v, %v", o, f, err)
+	}
+	_, code, err = s.CodeRead(os.Getpid())
+	if o, f := here(code); err != nil || o == nil || f.Object() != o {
+		t.Errorf("read before: %v, %v, %v", o, f, err)
+	}
+}
+
 // What is mapped executable, whose program it is, and what is forgotten when
 // more is mapped.
 func TestCode(t *testing.T) {

@@ -71,15 +71,18 @@ type Object struct {
 // Open reads an object with its symbols: .symtab, .dynsym and what a separate
 // debug file, .gnu_debugdata or Go's function table adds. The file stays open
 // while the object is referenced.
-func Open(name string) (*Object, error) { return openObject(name, name, []string{""}) }
-
-// openObject opens the file of that name; known is what the process calls it,
-// roots are the directories to take for "/" when looking for debug files.
-func openObject(name, known string, roots []string) (*Object, error) {
+func Open(name string) (*Object, error) {
 	f, err := os.Open(name)
 	if err != nil {
 		return nil, err
 	}
+	return readObject(f, name, []string{""})
+}
+
+// readObject makes an object of an open file, which it closes when nobody has
+// the object any more; known is what the process calls it, roots are the
+// directories to take for "/" when looking for debug files.
+func readObject(f *os.File, known string, roots []string) (*Object, error) {
 	o, err := newObject(f, known)
 	if err != nil {
 		f.Close()

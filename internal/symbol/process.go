@@ -1,7 +1,6 @@
 package symbol
 
 import (
-	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
@@ -14,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/ianlancetaylor/demangle"
@@ -45,11 +45,17 @@ func (m *Mapping) Module() string {
 
 // ParseMaps reads the format of /proc/PID/maps; mappings come sorted.
 func ParseMaps(r io.Reader) ([]Mapping, error) {
-	var out []Mapping
-	sc := bufio.NewScanner(r)
-	sc.Buffer(make([]byte, 0, 8<<10), 64<<10)
-	for sc.Scan() {
-		line := sc.Text()
+	b, err := io.ReadAll(r)
+	if err != nil {
+		return nil, err
+	}
+	return parseMaps(string(b))
+}
+
+func parseMaps(s string) ([]Mapping, error) {
+	out := make([]Mapping, 0, strings.Count(s, "\n"))
+	for line := range strings.Lines(s) {
+		line = strings.TrimSuffix(line, "\n")
 		var m Mapping
 		var f [5]string
 		rest := line
@@ -72,7 +78,7 @@ func ParseMaps(r io.Reader) ([]Mapping, error) {
 		}
 		out = append(out, m)
 	}
-	return out, sc.Err()
+	return out, nil
 }
 
 // unescape undoes the one escape of /proc/PID/maps: a newline in a name.
@@ -84,9 +90,10 @@ type Processes struct {
 	Demangle bool // show C++ and Rust names as their language writes them
 
 	mu      sync.Mutex
+	buf     []byte // for files of /proc
 	procs   map[int]*Process
-	objects map[fileID]*Object // nil: not an object, do not try again
-	ended   []*Process         // see NoteExit
+	objects map[fileID]*ObjectFile
+	ended   []*Process // see NoteExit
 }
 
 // fileID tells whether an object read before is still the file mapped now.
@@ -96,9 +103,40 @@ type fileID struct {
 	size, mtime int64
 }
 
+// ObjectFile is an open file that is an object or may be one. To read it takes
+// milliseconds, for which nobody need hold a lock.
+type ObjectFile struct {
+	file  *os.File
+	known string // what the process calls it
+	roots []string
+
+	once sync.Once
+	read atomic.Bool
+	obj  *Object
+}
+
+// Name is what the process calls it.
+func (o *ObjectFile) Name() string { return o.known }
+
+// Object reads the file, once; nil if it is not an object.
+func (o *ObjectFile) Object() *Object {
+	o.once.Do(func() {
+		if o.file != nil {
+			o.obj, _ = readObject(o.file, o.known, o.roots)
+			o.file = nil
+		}
+		o.read.Store(true)
+	})
+	return o.obj
+}
+
+func idOf(st *unix.Stat_t) fileID {
+	return fileID{st.Dev, st.Ino, st.Size, st.Mtim.Nano()}
+}
+
 // NewProcesses returns an empty set.
 func NewProcesses() *Processes {
-	return &Processes{procs: map[int]*Process{}, objects: map[fileID]*Object{}}
+	return &Processes{procs: map[int]*Process{}, objects: map[fileID]*ObjectFile{}}
 }
 
 // Process is what is known about one process: its mappings now and, because
@@ -117,6 +155,7 @@ type Process struct {
 // mapped is a mapping with its object, found when first needed.
 type mapped struct {
 	Mapping
+	file  *ObjectFile // nil: not looked for, or none
 	tried bool
 	obj   *Object
 	bias  uint64 // address = value in the object + bias
@@ -294,29 +333,64 @@ func (p *Process) proc(name string) string {
 	return "/proc/" + strconv.Itoa(p.PID) + "/" + name
 }
 
+// readProc is os.ReadFile with fewer system calls and no garbage: it is what a
+// process that has just begun waits for. The next call overwrites what it
+// returns.
+func (p *Process) readProc(name string) ([]byte, error) {
+	path := p.proc(name)
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
+	}
+	defer unix.Close(fd)
+	b := p.set.buf[:0]
+	for {
+		b = slices.Grow(b, 16<<10)
+		n, err := unix.Read(fd, b[len(b):cap(b)])
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil {
+			return nil, &fs.PathError{Op: "read", Path: path, Err: err}
+		}
+		b = b[:len(b)+n]
+		p.set.buf = b
+		if n == 0 {
+			return b, nil
+		}
+	}
+}
+
 // refresh reads the mappings; those that are unchanged keep their objects.
 func (p *Process) refresh() error {
+	_, err := p.refreshed()
+	return err
+}
+
+// refreshed is refresh, and tells where the stack began before.
+func (p *Process) refreshed() (stack uint64, err error) {
 	p.read = time.Now()
-	stat, err := os.ReadFile(p.proc("stat"))
+	stat, err := p.readProc("stat")
 	if err != nil {
-		return err
+		return 0, err
 	}
-	b, err := os.ReadFile(p.proc("maps"))
+	start, stack := statField(stat, 22), statField(stat, 28)
+	b, err := p.readProc("maps")
 	if err != nil {
-		return err
+		return 0, err
 	}
-	maps, err := ParseMaps(bytes.NewReader(b))
+	maps, err := parseMaps(string(b))
 	if err != nil {
-		return err
+		return 0, err
 	}
 	if len(maps) == 0 {
 		// A zombie: what was known before is all there is to know.
 		if len(p.gens) > 0 {
-			return nil
+			return stack, nil
 		}
-		return fmt.Errorf("process %d: %w", p.PID, fs.ErrNotExist)
+		return 0, fmt.Errorf("process %d: %w", p.PID, fs.ErrNotExist)
 	}
-	if start := startTime(stat); start != p.start {
+	if start != p.start {
 		p.gens, p.jit, p.dumps, p.start = nil, nil, nil, start
 	}
 	gen := make([]*mapped, len(maps))
@@ -332,24 +406,26 @@ func (p *Process) refresh() error {
 		same = false
 	}
 	if same {
-		return nil
+		return stack, nil
 	}
 	p.gens = slices.Insert(p.gens, 0, gen)
 	if len(p.gens) > maxGens {
 		p.gens = p.gens[:maxGens]
 	}
-	return nil
+	return stack, nil
 }
 
-// startTime is field 22 of /proc/PID/stat; the name in field 2 may hold
-// spaces and parentheses.
-func startTime(stat []byte) uint64 {
-	f := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
-	if len(f) < 20 {
-		return 0
+// statField is a field of /proc/PID/stat as proc(5) numbers it, from 3 on: the
+// name in field 2 may hold spaces and parentheses.
+func statField(stat []byte, n int) uint64 {
+	k := 2
+	for f := range bytes.FieldsSeq(stat[bytes.LastIndexByte(stat, ')')+1:]) {
+		if k++; k == n {
+			v, _ := strconv.ParseUint(string(f), 10, 64)
+			return v
+		}
 	}
-	t, _ := strconv.ParseUint(f[19], 10, 64)
-	return t
+	return 0
 }
 
 func lookup(maps []*mapped, addr uint64) *mapped {
@@ -425,10 +501,11 @@ func (p *Process) load(m *mapped) {
 		return
 	}
 	m.tried = true
-	if m.Path == "[vdso]" {
-		m.obj = p.vdso(m)
-	} else if m.Inode != 0 {
-		m.obj = p.open(m)
+	if m.file == nil {
+		m.file = p.file(m)
+	}
+	if m.file != nil {
+		m.obj = m.file.Object()
 	}
 	if m.obj != nil {
 		if m.bias, m.tried = m.obj.bias(&m.Mapping); !m.tried {
@@ -437,10 +514,17 @@ func (p *Process) load(m *mapped) {
 	}
 }
 
-// open reads the file behind a mapping. The entry in map_files is that very
-// file, whatever happened to its name and whatever the mount namespace; it
-// needs privilege. The name, seen through the process's root, comes next.
-func (p *Process) open(m *mapped) *Object {
+// file is the file behind a mapping, nil if there is none. The entry in
+// map_files is that very file, whatever happened to its name and whatever the
+// mount namespace; it needs privilege. The name, seen through the process's
+// root, comes next.
+func (p *Process) file(m *mapped) *ObjectFile {
+	if m.Path == "[vdso]" {
+		return p.vdso(m)
+	}
+	if m.Inode == 0 {
+		return nil
+	}
 	root := p.proc("root")
 	names := []string{fmt.Sprintf("%s/%x-%x", p.proc("map_files"), m.Start, m.End)}
 	if !m.Deleted {
@@ -456,23 +540,35 @@ func (p *Process) open(m *mapped) *Object {
 		if i > 0 && name == m.Path && st.Ino != m.Inode {
 			continue // the process has gone and the name means another file here
 		}
-		id := fileID{st.Dev, st.Ino, st.Size, st.Mtim.Nano()}
-		obj, ok := p.set.objects[id]
-		if !ok {
-			obj, _ = openObject(name, m.Path, []string{root, ""})
-			p.set.objects[id] = obj
+		if o := p.set.objects[idOf(&st)]; o != nil {
+			return o
 		}
-		return obj
+		f, err := os.Open(name)
+		if err != nil {
+			continue
+		}
+		if unix.Fstat(int(f.Fd()), &st) != nil {
+			f.Close()
+			continue
+		}
+		o := p.set.objects[idOf(&st)]
+		if o != nil { // the name has come to mean another file
+			f.Close()
+			return o
+		}
+		o = &ObjectFile{file: f, known: m.Path, roots: []string{root, ""}}
+		p.set.objects[idOf(&st)] = o
+		return o
 	}
 	return nil
 }
 
 // vdso reads the page the kernel maps into every process; ours is the same
 // unless the process runs in 32-bit mode.
-func (p *Process) vdso(m *mapped) *Object {
+func (p *Process) vdso(m *mapped) *ObjectFile {
 	id := fileID{size: int64(m.End - m.Start)}
-	if obj, ok := p.set.objects[id]; ok {
-		return obj
+	if o := p.set.objects[id]; o != nil {
+		return o
 	}
 	f, err := os.Open(p.proc("mem"))
 	if err != nil {
@@ -488,6 +584,8 @@ func (p *Process) vdso(m *mapped) *Object {
 		return nil
 	}
 	obj.loadSymbols(nil)
-	p.set.objects[id] = obj
-	return obj
+	o := &ObjectFile{known: "[vdso]", obj: obj}
+	o.Object()
+	p.set.objects[id] = o
+	return o
 }
