@@ -46,7 +46,7 @@ var packagesWanted = []string{
 
 // packageTimeout is for the tests of one package in one guest. Emulation is
 // ten times slower than hardware; tests ask testkernel.InVM and count less far.
-const packageTimeout = 4 * time.Minute
+const packageTimeout = 8 * time.Minute
 
 // TestMatrix runs the tests of the kernel half on every kernel of the matrix,
 // one boot each. Its subtests are KERNEL/PACKAGE/TEST.
