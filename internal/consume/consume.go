@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"godtrace/internal/agg"
 	"godtrace/internal/dif"
 	"godtrace/internal/format"
@@ -657,16 +659,46 @@ func (c *Consumer) system(a *dif.Action, payload []byte, d *probe.Desc) error {
 		return err
 	}
 	sh := exec.Command("/bin/sh", "-c", cmd)
-	sh.Stdin, sh.Stdout, sh.Stderr = os.Stdin, c.out.current(), os.Stderr
-	if f, ok := sh.Stdout.(interface{ File() *os.File }); ok {
-		sh.Stdout = f.File() // no copying in between: the command sees a terminal where there is one
+	sh.Stdin, sh.Stdout, sh.Stderr = os.Stdin, c.out.forCommands(), os.Stderr
+	var said *os.File // what goes into structured output. No pipe, which a command left running would hold open.
+	if c.Sink != nil {
+		fd, err := unix.MemfdCreate("system()", unix.MFD_CLOEXEC)
+		if err != nil {
+			return os.NewSyscallError("memfd_create", err)
+		}
+		said = os.NewFile(uintptr(fd), "system()")
+		defer said.Close()
+		sh.Stdout = said
 	}
 	// As in DTrace, what the command makes of it does not matter to tracing.
 	if c.Pause != nil {
 		defer c.Pause()()
 	}
 	_ = sh.Run()
+	if said != nil {
+		if _, err := said.Seek(0, io.SeekStart); err != nil {
+			return err
+		}
+		text, err := io.ReadAll(said)
+		c.buf = append(c.buf, text...)
+		return err
+	}
 	return nil
+}
+
+// forCommands is where commands write to: into our own output, but if that is
+// a file of the session's (-o) to standard output, as in DTrace.
+func (o *output) forCommands() io.Writer {
+	if o.file != nil {
+		return o.file
+	}
+	switch w := o.base.(type) {
+	case interface{ File() *os.File }:
+		return w.File() // no copying in between: the command sees a terminal where there is one
+	case *os.File:
+		return os.Stdout
+	}
+	return o.base
 }
 
 func (o *output) current() io.Writer {
@@ -681,6 +713,9 @@ const freopenRestore = "."
 
 // freopen turns the output to a file, or back.
 func (c *Consumer) freopen(a *dif.Action, payload []byte, d *probe.Desc) error {
+	if c.Sink != nil {
+		return nil // parts of structured output have no meaning
+	}
 	name, err := c.text(a, payload, d)
 	if err != nil {
 		return err
@@ -708,6 +743,9 @@ func (c *Consumer) freopen(a *dif.Action, payload []byte, d *probe.Desc) error {
 
 // ftruncate empties the output if it is a file.
 func (c *Consumer) ftruncate() error {
+	if c.Sink != nil {
+		return nil
+	}
 	c.buf = c.buf[:0]
 	c.out.w.Reset(c.out.current())
 	f, ok := c.out.current().(*os.File)

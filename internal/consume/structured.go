@@ -102,6 +102,8 @@ func (s *structured) Action(a *dif.Action, vals []format.Value, text []byte) {
 		for _, v := range vals {
 			s.output = append(s.output, s.traced(v))
 		}
+	case dif.ActSystem:
+		add("system", string(text))
 	case dif.ActTracemem:
 		add("tracemem", hex.EncodeToString(vals[0].Bytes))
 	case dif.ActPcap:
