@@ -5,6 +5,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 )
@@ -56,4 +58,34 @@ func program(t testing.TB, env, pkg, name string) string {
 		t.Fatal(err)
 	}
 	return path
+}
+
+// compilers are those of programs to be traced, by the ending of their source.
+var compilers = map[string]struct {
+	name string
+	libs []string
+}{
+	".c": {"gcc", []string{"-pthread", "-ldl"}}, ".cc": {"g++", []string{"-pthread", "-ldl"}}, ".rs": {name: "rustc"},
+}
+
+// Compile builds a program, or what the flags make of it, from a source file in
+// C, C++ or Rust, and returns its path: the file's name without the ending, in a
+// folder of its own. Without the compiler, or with one that cannot do what the
+// flags ask for, the test is skipped.
+func Compile(t testing.TB, source string, flags ...string) string {
+	t.Helper()
+	ext := filepath.Ext(source)
+	cc, ok := compilers[ext]
+	if !ok {
+		t.Fatalf("%s: no compiler known for %q", source, ext)
+	}
+	if _, err := exec.LookPath(cc.name); err != nil {
+		t.Skipf("SKIP-FEATURE: %s", cc.name)
+	}
+	out := filepath.Join(t.TempDir(), strings.TrimSuffix(filepath.Base(source), ext))
+	args := slices.Concat(flags, []string{"-o", out, source}, cc.libs)
+	if msg, err := exec.Command(cc.name, args...).CombinedOutput(); err != nil {
+		t.Skipf("SKIP-FEATURE: %s %s: %v\n%s", cc.name, strings.Join(args, " "), err, msg)
+	}
+	return out
 }

@@ -23,7 +23,7 @@ func said(out, word string) (lines []string) {
 }
 
 // agree holds what D printed ("D …") against what the program printed ("P …").
-func agree(t *testing.T, r result) {
+func agree(t *testing.T, r testkernel.Result) {
 	t.Helper()
 	d, p := said(r.Stdout, "D"), said(r.Stdout, "P")
 	if !slices.Equal(d, p) || len(d) == 0 {
@@ -65,11 +65,11 @@ func TestTypedArgs(t *testing.T) {
 			if split {
 				flags = "-O2"
 			}
-			prog := compile(t, "testdata/args.c", append(strings.Fields(flags), "-g")...)
+			prog := testkernel.Compile(t, "testdata/args.c", append(strings.Fields(flags), "-g")...)
 			if split {
 				separate(t, prog)
 			}
-			r := trace(t, "-qn", argsC, "-c", prog).ok(t)
+			r := testkernel.Trace(t, "-qn", argsC, "-c", prog).OK(t)
 			agree(t, r)
 			if got, want := said(r.Stdout, "R"), []string{"second -5 -300", "second -5 -300", "second -5 -300"}; !slices.Equal(got, want) {
 				t.Errorf("visit returned %q, want %q", got, want)
@@ -100,10 +100,10 @@ func separate(t *testing.T, prog string) {
 func TestTypedArgs32(t *testing.T) {
 	testkernel.RequireRoot(t)
 	testkernel.Shows(t, "1.30")
-	prog := compile(t, "testdata/args.c", "-m32", "-g", "-O2")
+	prog := testkernel.Compile(t, "testdata/args.c", "-m32", "-g", "-O2")
 	d, _, _ := strings.Cut(argsC, "pid$target:a.out:visit:return")
-	r := trace(t, "-qn", d+`pid$target:a.out:byvalue:entry { printf("D byvalue %d %d %d %s %d\n", args[0].a, args[0].b, args[1].v[3], args[1].s, args[2]); }
-		pid$target:a.out:real:entry { printf("D real %d\n", args[1]); }`, "-c", prog).ok(t)
+	r := testkernel.Trace(t, "-qn", d+`pid$target:a.out:byvalue:entry { printf("D byvalue %d %d %d %s %d\n", args[0].a, args[0].b, args[1].v[3], args[1].s, args[2]); }
+		pid$target:a.out:real:entry { printf("D real %d\n", args[1]); }`, "-c", prog).OK(t)
 	// The results are not looked at.
 	r.Stdout = strings.ReplaceAll(r.Stdout, "P swapped", "- swapped")
 	agree(t, r)
@@ -113,14 +113,14 @@ func TestTypedArgsCPP(t *testing.T) {
 	testkernel.RequireRoot(t)
 	for _, opt := range []string{"-O0", "-O2"} {
 		t.Run(opt, func(t *testing.T) {
-			prog := compile(t, "testdata/args.cc", "-g", opt)
-			r := trace(t, "-qn", `
+			prog := testkernel.Compile(t, "testdata/args.cc", "-g", opt)
+			r := testkernel.Trace(t, "-qn", `
 				pid$target:a.out:*Conn4send*:entry
 				{
 					printf("D send %d %d %s %s %d\n", args[0]->id, args[0]->mixed, stringof(args[0]->name._M_dataplus._M_p),
 					    stringof(args[1]->name._M_dataplus._M_p), *args[2]);
 				}
-				pid$target:a.out:_ZN3net4takeENS_4ConnEi:entry { printf("D take %d %d\n", args[0].id, args[1]); }`, "-c", prog).ok(t)
+				pid$target:a.out:_ZN3net4takeENS_4ConnEi:entry { printf("D take %d %d\n", args[0].id, args[1]); }`, "-c", prog).OK(t)
 			agree(t, r)
 		})
 	}
@@ -137,7 +137,7 @@ func TestTypedArgsRust(t *testing.T) {
 			if out, err := exec.Command("rustc", "-g", "-C", "opt-level="+opt, "-o", prog, "testdata/args.rs").CombinedOutput(); err != nil {
 				t.Skipf("SKIP-FEATURE: rustc: %v\n%s", err, out)
 			}
-			r := trace(t, "-qn", `
+			r := testkernel.Trace(t, "-qn", `
 				pid$target:a.out:greet:entry
 				{
 					printf("D greet %d %s %s %d %d %d %d\n", args[0]->n,
@@ -146,7 +146,7 @@ func TestTypedArgsRust(t *testing.T) {
 					    args[0]->state.Busy.__0);
 				}
 				pid$target:a.out:maybe:entry { printf("D maybe %d %d %d %d\n", args[0].Some.__0, args[1][4], args[2].__0, args[2].__1); }
-				pid$target:a.out:maybe:return { printf("R %d\n", args[1].Some.__0); }`, "-c", prog).ok(t)
+				pid$target:a.out:maybe:return { printf("R %d\n", args[1].Some.__0); }`, "-c", prog).OK(t)
 			agree(t, r)
 			if got, want := said(r.Stdout, "R"), []string{"1", "2", "3"}; !slices.Equal(got, want) {
 				t.Errorf("maybe returned %q, want %q", got, want)
@@ -159,13 +159,13 @@ func TestTypedArgsRust(t *testing.T) {
 func TestTypedPrint(t *testing.T) {
 	testkernel.RequireRoot(t)
 	testkernel.Shows(t, "2.12")
-	prog := compile(t, "testdata/args.c", "-g", "-O2")
+	prog := testkernel.Compile(t, "testdata/args.c", "-g", "-O2")
 	want := []string{
 		"(struct conn) {", ".n = (int)41,", ".lo = (unsigned int)5,", ".hi = (unsigned int)21,", ".y = (short int)-300,",
 		".state = (enum state)BUSY,", "(char)'e',",
 	}
 	for _, x := range []string{"args[0]", "*args[0]"} {
-		r := trace(t, "-qn", "pid$target:a.out:visit:entry { print("+x+"); exit(0); }", "-c", prog).ok(t)
+		r := testkernel.Trace(t, "-qn", "pid$target:a.out:visit:entry { print("+x+"); exit(0); }", "-c", prog).OK(t)
 		for _, w := range want {
 			if !strings.Contains(r.Stdout, w) {
 				t.Errorf("print(%s) lacks %q:\n%s", x, w, r.Stdout)
@@ -178,15 +178,15 @@ func TestTypedPrint(t *testing.T) {
 func TestTypedRefusals(t *testing.T) {
 	testkernel.RequireRoot(t)
 	testkernel.Shows(t, "2.12")
-	prog := compile(t, "testdata/args.c", "-g", "-O2")
-	r := trace(t, "-lvn", "pid$target:a.out:visit:entry, pid$target:a.out:visit:return, pid$target:a.out:real:entry", "-c", prog).ok(t)
+	prog := testkernel.Compile(t, "testdata/args.c", "-g", "-O2")
+	r := testkernel.Trace(t, "-lvn", "pid$target:a.out:visit:entry, pid$target:a.out:visit:return, pid$target:a.out:real:entry", "-c", prog).OK(t)
 	for _, w := range []string{"args[0]: struct conn *", "args[3]: unsigned char", "args[4]: const char *", "args[7]: char",
 		"args[1]: struct conn *", "args[0]: double"} {
 		if !strings.Contains(r.Stdout, "\t\t"+w+"\n") {
 			t.Errorf("-lv lacks %q:\n%s", w, r.Stdout)
 		}
 	}
-	plain := compile(t, "testdata/args.c", "-O0")
+	plain := testkernel.Compile(t, "testdata/args.c", "-O0")
 	for _, c := range []struct{ prog, d, want string }{
 		{prog, "pid$target:a.out:real:entry { trace(args[0]); }", "%xmm0"},
 		{prog, "pid$target:a.out:visit:entry { trace(args[8]); }", "index 8 is out of range"},
@@ -195,12 +195,12 @@ func TestTypedRefusals(t *testing.T) {
 		{prog, "pid$target:a.out:visit:0 { trace(args[0]); }", "args[ ]"},
 		{plain, "pid$target:a.out:visit:entry { trace(args[0]); }", "no debugging information"},
 	} {
-		if r := trace(t, "-qn", c.d, "-c", c.prog); r.Err == nil || !strings.Contains(r.Stderr, c.want) {
+		if r := testkernel.Trace(t, "-qn", c.d, "-c", c.prog); r.Err == nil || !strings.Contains(r.Stderr, c.want) {
 			t.Errorf("%s: %v, want %q in\n%s", c.d, r.Err, c.want, r.Stderr)
 		}
 	}
 	// A pointer that leads nowhere is a fault of that firing, no more.
-	r = trace(t, "-qn", `pid$target:a.out:visit:entry { trace(args[0]->next->next->n); } ERROR { printf("E %d\n", arg4); }`, "-c", prog).ok(t)
+	r = testkernel.Trace(t, "-qn", `pid$target:a.out:visit:entry { trace(args[0]->next->next->n); } ERROR { printf("E %d\n", arg4); }`, "-c", prog).OK(t)
 	if got := said(r.Stdout, "E"); len(got) != 3 {
 		t.Errorf("%d faults, want 3:\n%s%s", len(got), r.Stdout, r.Stderr)
 	}
@@ -209,8 +209,8 @@ func TestTypedRefusals(t *testing.T) {
 // A file named by its path has types as well.
 func TestTypedPath(t *testing.T) {
 	testkernel.RequireRoot(t)
-	prog := compile(t, "testdata/args.c", "-g", "-O2")
-	r := trace(t, "-qn", fmt.Sprintf(`uprobe:%s:visit:entry { printf("D %%d\n", args[0]->n); }`, prog), "-c", prog).ok(t)
+	prog := testkernel.Compile(t, "testdata/args.c", "-g", "-O2")
+	r := testkernel.Trace(t, "-qn", fmt.Sprintf(`uprobe:%s:visit:entry { printf("D %%d\n", args[0]->n); }`, prog), "-c", prog).OK(t)
 	if got, want := said(r.Stdout, "D"), []string{"41", "42", "43"}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
@@ -220,8 +220,8 @@ func TestTypedPath(t *testing.T) {
 // variables may be declared with them before any probe is known.
 func TestTypedNames(t *testing.T) {
 	testkernel.RequireRoot(t)
-	prog := compile(t, "testdata/args.c", "-g", "-O1")
-	r := trace(t, "-qn", `
+	prog := testkernel.Compile(t, "testdata/args.c", "-g", "-O1")
+	r := testkernel.Trace(t, "-qn", `
 		this struct conn *c;
 		self struct conn *d;
 		pid$target:a.out:visit:entry /args[0]->state == BUSY/
@@ -230,7 +230,7 @@ func TestTypedNames(t *testing.T) {
 			self->d = (struct conn *)arg0;
 			printf("D %s %s %d %d\n", stringof(this->c->name), stringof(self->d->next->name), ((struct args`+"`"+`point *)((uintptr_t)&self->d->p[1]))->y,
 			    ((struct point *)copyin((uintptr_t)&this->c->p[1], sizeof(struct point)))->y);
-		}`, "-c", prog).ok(t)
+		}`, "-c", prog).OK(t)
 	want := "first second -300 -300"
 	if got := said(r.Stdout, "D"); !slices.Equal(got, []string{want, want, want}) {
 		t.Errorf("%q, want three times %q\n%s", got, want, r.Stderr)

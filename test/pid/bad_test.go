@@ -89,7 +89,7 @@ func TestBadTargets(t *testing.T) {
 		{[]string{"-n", "uprobe:/dev/null::entry"}, "failed to"},
 		{[]string{"-n", "uinstr$target:::call"}, "target"},
 	} {
-		r := trace(t, c.args...)
+		r := testkernel.Trace(t, c.args...)
 		if exitCode(r.Err) != 1 || !strings.Contains(strings.ToLower(r.Stderr), strings.ToLower(c.want)) || strings.Contains(r.Stderr, "goroutine ") {
 			t.Errorf("%q: %v, want status 1 and %q:\n%s", c.args, r.Err, c.want, r.Stderr)
 		}
@@ -100,7 +100,7 @@ func TestBadTargets(t *testing.T) {
 // tracing, whatever the moment.
 func TestDyingTarget(t *testing.T) {
 	testkernel.RequireRoot(t)
-	prog := compile(t, source(t, "victim.c", victim), "-O1")
+	prog := testkernel.Compile(t, source(t, "victim.c", victim), "-O1")
 	rounds := 10
 	if _, vm := testkernel.InVM(); vm {
 		rounds = 4
@@ -132,7 +132,7 @@ func TestDyingTarget(t *testing.T) {
 	t.Log(ended)
 	// Created ones that are over at once, or killed.
 	for _, cmd := range []string{prog + " 0", "false"} {
-		if r := trace(t, "-Zqn", all+"{@=count()}", "-c", cmd); r.Err != nil {
+		if r := testkernel.Trace(t, "-Zqn", all+"{@=count()}", "-c", cmd); r.Err != nil {
 			t.Errorf("%s: %v\n%s", cmd, r.Err, r.Stderr)
 		}
 	}
@@ -147,7 +147,7 @@ func TestDyingTarget(t *testing.T) {
 // deleted or replaced as ever.
 func TestWithoutFile(t *testing.T) {
 	testkernel.RequireRoot(t)
-	prog := compile(t, source(t, "victim.c", victim), "-O1")
+	prog := testkernel.Compile(t, source(t, "victim.c", victim), "-O1")
 	for _, tool := range []string{"strip", "nm"} {
 		if _, err := exec.LookPath(tool); err != nil {
 			t.Skipf("SKIP-FEATURE: %s", tool)
@@ -157,7 +157,7 @@ func TestWithoutFile(t *testing.T) {
 	if out, err := exec.Command("strip", "-o", stripped, prog).CombinedOutput(); err != nil {
 		t.Fatalf("strip: %v\n%s", err, out)
 	}
-	r := trace(t, "-n", "pid$target:a.out:work:entry", "-c", stripped+" 100")
+	r := testkernel.Trace(t, "-n", "pid$target:a.out:work:entry", "-c", stripped+" 100")
 	if exitCode(r.Err) != 1 || !strings.Contains(r.Stderr, "failed to lookup 'work'") || !strings.Contains(r.Stderr, "the file has no symbols") {
 		t.Errorf("stripped: %v\n%s", r.Err, r.Stderr)
 	}
@@ -166,7 +166,7 @@ func TestWithoutFile(t *testing.T) {
 	if err != nil || m == nil {
 		t.Fatalf("nm: %v\n%s", err, out)
 	}
-	r = trace(t, "-qn", "pid$target:a.out:-:"+string(m[1])+"{@=count()}", "-c", stripped+" 100").ok(t)
+	r = testkernel.Trace(t, "-qn", "pid$target:a.out:-:"+string(m[1])+"{@=count()}", "-c", stripped+" 100").OK(t)
 	if strings.TrimSpace(strings.TrimPrefix(r.Stdout, ".")) != "100" {
 		t.Errorf("stripped, by address: %q, want 100", r.Stdout)
 	}
@@ -184,7 +184,7 @@ func TestWithoutFile(t *testing.T) {
 		if replace { // by another program of the name
 			os.WriteFile(file, []byte("#!/bin/sh\n"), 0o755)
 		}
-		r := trace(t, "-qn", "pid$target:a.out:work:entry,pid$target:once:work:return{@[probename]=count()} pid$target:a.out:work:entry/i++==99/{ustack();exit(0);}", "-p", strconv.Itoa(target.Process.Pid)).ok(t)
+		r := testkernel.Trace(t, "-qn", "pid$target:a.out:work:entry,pid$target:once:work:return{@[probename]=count()} pid$target:a.out:work:entry/i++==99/{ustack();exit(0);}", "-p", strconv.Itoa(target.Process.Pid)).OK(t)
 		want := regexp.MustCompile("once`work\n +once`main\\+0x[0-9a-f]+\n(?s:.*)entry +\\d{2,}\n +return +\\d{2,}\n|return +\\d{2,}\n +entry +\\d{2,}\n")
 		if !want.MatchString(r.Stdout) {
 			t.Errorf("deleted: replaced %v:\n%s%s", replace, r.Stdout, r.Stderr)
@@ -195,7 +195,7 @@ func TestWithoutFile(t *testing.T) {
 // Who may not trace is told what it takes.
 func TestNotPermitted(t *testing.T) {
 	testkernel.RequireRoot(t)
-	prog := compile(t, source(t, "victim.c", victim), "-O1")
+	prog := testkernel.Compile(t, source(t, "victim.c", victim), "-O1")
 	dir, err := os.MkdirTemp("/tmp", "pid")
 	if err != nil {
 		t.Fatal(err)
@@ -234,8 +234,8 @@ func TestNotPermitted(t *testing.T) {
 // pattern means are traced.
 func TestRefusedSite(t *testing.T) {
 	testkernel.RequireRoot(t)
-	prog := compile(t, source(t, "victim.c", victim), "-O1", "-fcf-protection=none")
-	r := trace(t, "-n", "pid$target:a.out:[lw]o*k*:entry,pid$target:a.out:lock*:return{@[probefunc,probename]=count()}", "-c", prog+" 70").ok(t)
+	prog := testkernel.Compile(t, source(t, "victim.c", victim), "-O1", "-fcf-protection=none")
+	r := testkernel.Trace(t, "-n", "pid$target:a.out:[lw]o*k*:entry,pid$target:a.out:lock*:return{@[probefunc,probename]=count()}", "-c", prog+" 70").OK(t)
 	for _, want := range []string{"victim: no entry probe for locked: the kernel refuses the instruction\n"} {
 		if !strings.Contains(r.Stderr, want) {
 			t.Errorf("no %q:\n%s", want, r.Stderr)
@@ -254,7 +254,7 @@ func TestRefusedSite(t *testing.T) {
 // Files whose bytes have been damaged are read or refused, never fallen over.
 func TestDamagedFile(t *testing.T) {
 	testkernel.RequireRoot(t)
-	prog := compile(t, source(t, "victim.c", victim), "-O1")
+	prog := testkernel.Compile(t, source(t, "victim.c", victim), "-O1")
 	whole, err := os.ReadFile(prog)
 	if err != nil {
 		t.Fatal(err)
@@ -291,7 +291,7 @@ func TestDamagedFile(t *testing.T) {
 	}
 	for _, name := range names {
 		for _, d := range []string{"uprobe:" + name + "::", "uprobe:" + name + ":work:return"} {
-			r := trace(t, "-ln", d)
+			r := testkernel.Trace(t, "-ln", d)
 			if code := exitCode(r.Err); code != 0 && code != 1 || strings.Contains(r.Stderr, "goroutine ") {
 				t.Errorf("%s: %v\n%s", d, r.Err, r.Stderr)
 			}
@@ -307,7 +307,7 @@ func TestKillEverything(t *testing.T) {
 	if oneByOne() {
 		return
 	}
-	prog := compile(t, source(t, "victim.c", victim), "-O1")
+	prog := testkernel.Compile(t, source(t, "victim.c", victim), "-O1")
 	target := begin(t, prog)
 	pid := target.Process.Pid
 	objects := regexp.MustCompile(`(?m)^[0-9a-f]+-[0-9a-f]+ r-xp [0-9a-f]+ \S+ \d+ +(/.*)$`)

@@ -20,7 +20,7 @@ import (
 func TestInit(t *testing.T) {
 	testkernel.RequireRoot(t)
 	testkernel.Shows(t, "1.32")
-	prog := compile(t, source(t, "init.c", `
+	prog := testkernel.Compile(t, source(t, "init.c", `
 		#include <stdio.h>
 		#include <stdlib.h>
 		#include <unistd.h>

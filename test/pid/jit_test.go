@@ -12,7 +12,7 @@ import (
 // a jitdump, which it maps, or in /tmp/perf-PID.map.
 func TestMadeCode(t *testing.T) {
 	testkernel.RequireRoot(t)
-	prog := compile(t, source(t, "makes.c", `
+	prog := testkernel.Compile(t, source(t, "makes.c", `
 		#include <fcntl.h>
 		#include <stdint.h>
 		#include <stdio.h>
@@ -49,7 +49,7 @@ func TestMadeCode(t *testing.T) {
 			return n - 1;
 		}`), "-O1", "-fno-omit-frame-pointer", "-fno-optimize-sibling-calls")
 	for _, c := range []struct{ args, module string }{{" " + t.TempDir(), `jit-\d+\.dump`}, {"", `perf-\d+\.map`}} {
-		r := trace(t, "-qn", "syscall::getppid:entry/pid==$target/{@[ustack()]=count();}", "-xswitchrate=50hz", "-c", prog+c.args).ok(t)
+		r := testkernel.Trace(t, "-qn", "syscall::getppid:entry/pid==$target/{@[ustack()]=count();}", "-xswitchrate=50hz", "-c", prog+c.args).OK(t)
 		if m := regexp.MustCompile(`perf-\d+\.map`).FindString(r.Stdout); m != "" {
 			os.Remove("/tmp/" + m)
 		}

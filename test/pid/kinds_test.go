@@ -15,7 +15,7 @@ import (
 // and where it leads, of a function whose course is plain.
 func TestInstructionClasses(t *testing.T) {
 	testkernel.RequireRoot(t)
-	prog := compile(t, source(t, "classes.c", `
+	prog := testkernel.Compile(t, source(t, "classes.c", `
 		#include <stdio.h>
 		__asm__(".text\n .type callee, @function\n callee: ret\n .size callee, .-callee\n"
 			".type course, @function\n course: xor %eax, %eax\n mov $10, %ecx\n"
@@ -24,11 +24,11 @@ func TestInstructionClasses(t *testing.T) {
 		extern int course(void);
 		extern void callee(void);
 		int main(void) { int n = course(); printf("callee %lx %d\n", (unsigned long)callee, n); return 0; }`), "-O1", "-no-pie")
-	r := trace(t, "-qn", `uinstr$target:a.out:course: { @[probename, arg1] = count(); }
+	r := testkernel.Trace(t, "-qn", `uinstr$target:a.out:course: { @[probename, arg1] = count(); }
 		uinstr$target:a.out:course:call { printf("calls %x\n", arg2); }
 		uinstr$target:a.out:course:loop { @back = sum(arg2 - arg0); }
 		uinstr$target:a.out:course:ret { printf("unknown %d\n", arg2); }
-		END { printa("class %s %d %@d\n", @); printa("back %@d\n", @back); }`, "-c", prog).ok(t)
+		END { printa("class %s %d %@d\n", @); printa("back %@d\n", @back); }`, "-c", prog).OK(t)
 	// ECX goes from 10 to 1: je is taken where it is even, loop but for the
 	// last time, and then jrcxz is. jrcxz and je are two bytes, add is three.
 	for _, want := range []string{"class je 1 5\n", "class je 0 5\n", "class add 0 5\n", "class loop 1 9\n", "class loop 0 1\n", "class jcxz 1 1\n", "class call 1 1\n", "class ret 1 1\n", "unknown 0\n", "back -110\n"} {
@@ -50,7 +50,7 @@ func TestInstructionClasses(t *testing.T) {
 		{"uinstr$target:a.out:-:call", "[D_PROC_FUNC] expected a function"},
 		{"uinstr$target:a.out:nosuch:call", "[D_PROC_FUNC] failed to lookup 'nosuch'"},
 	} {
-		if r := trace(t, "-xerrtags", "-n", c.desc, "-c", prog); exitCode(r.Err) != 1 || !strings.Contains(r.Stderr, c.want) {
+		if r := testkernel.Trace(t, "-xerrtags", "-n", c.desc, "-c", prog); exitCode(r.Err) != 1 || !strings.Contains(r.Stderr, c.want) {
 			t.Errorf("%s: %v, want %q:\n%s", c.desc, r.Err, c.want, r.Stderr)
 		}
 	}
@@ -66,7 +66,7 @@ func TestProgram32(t *testing.T) {
 		__attribute__((noinline)) int outer(int x) { int r = add(x, 2*x, (7LL << 32) + x, 'z'); __asm__ volatile(""); return r + 1; }
 		int main(void) { int s = 0; for (int i = 1; i <= 5; i++) s += outer(i); printf("sum %d\n", s); fflush(stdout); return 3; }`
 	for _, flags := range []string{"-O1", "-O2 -fcf-protection=full", "-O1 -static"} {
-		prog := compile(t, source(t, "narrow.c", text), append(strings.Fields(flags), "-m32", "-fno-omit-frame-pointer")...)
+		prog := testkernel.Compile(t, source(t, "narrow.c", text), append(strings.Fields(flags), "-m32", "-fno-omit-frame-pointer")...)
 		if err := exec.Command(prog).Run(); exitCode(err) != 3 {
 			t.Skipf("SKIP-FEATURE: 32-bit programs: %v", err)
 		}
@@ -78,7 +78,7 @@ func TestProgram32(t *testing.T) {
 		if strings.Contains(flags, "static") {
 			d = strings.Replace(d, "libc.so.6:write", "a.out:__write", 1)
 		}
-		r := trace(t, "-n", d, "-q", "-c", prog).ok(t)
+		r := testkernel.Trace(t, "-n", d, "-q", "-c", prog).OK(t)
 		for _, want := range []string{
 			"sum 615\n", "add 1 2 1 7 z\n", "add 5 10 5 7 z\n", "returned 610\n", "called 5\n", "write 8 bytes: sum 615\n",
 		} {
@@ -98,7 +98,7 @@ func TestProgram32(t *testing.T) {
 func TestTailNote(t *testing.T) {
 	testkernel.RequireRoot(t)
 	testkernel.Shows(t, "4.14")
-	prog := compile(t, source(t, "tails.c", `
+	prog := testkernel.Compile(t, source(t, "tails.c", `
 		__attribute__((noinline)) int leaf(int x) { __asm__ volatile("" : "+r"(x)); return x + 1; }
 		__attribute__((noinline)) int tail(int x) { __asm__ volatile("" : "+r"(x)); return leaf(x + 1); }
 		int main(void) { return tail(1) + leaf(1) - 5; }`), "-O2")
@@ -111,7 +111,7 @@ func TestTailNote(t *testing.T) {
 		{"pid$target:a.out:tail:return { @ = count(); }", false},
 		{"pid$target:a.out:leaf:return { trace(arg1); }", false},
 	} {
-		r := trace(t, "-n", c.d, "-c", prog).ok(t)
+		r := testkernel.Trace(t, "-n", c.d, "-c", prog).OK(t)
 		if strings.Contains(r.Stderr, note) != c.want {
 			t.Errorf("%s: %v\n%s", c.d, c.want, r.Stderr)
 		}
@@ -119,7 +119,7 @@ func TestTailNote(t *testing.T) {
 			t.Errorf("%s:\n%s", c.d, r.Stderr)
 		}
 	}
-	r := trace(t, "-lvn", "pid$target:a.out:tail:return", "-c", prog)
+	r := testkernel.Trace(t, "-lvn", "pid$target:a.out:tail:return", "-c", prog)
 	if !strings.Contains(r.Stdout, "a jump out") {
 		t.Errorf("-lv does not show the jump:\n%s", r.Stdout)
 	}
@@ -138,10 +138,10 @@ func TestGo32(t *testing.T) {
 	if err := exec.Command(prog, "1").Run(); err != nil {
 		t.Skipf("SKIP-FEATURE: 32-bit programs: %v", err)
 	}
-	r := trace(t, "-qn", `
+	r := testkernel.Trace(t, "-qn", `
 		pid$target:a.out:main.leaf:entry,pid$target:a.out:main.deep:entry,pid$target:a.out:main.big:entry{@e[probefunc]=count();}
 		pid$target:a.out:main.leaf:return,pid$target:a.out:main.deep:return,pid$target:a.out:main.big:return{@r[probefunc]=count();}
-		END{printa("got %s %@d %@d\n",@e,@r)}`, "-c", prog+" 30").ok(t)
+		END{printa("got %s %@d %@d\n",@e,@r)}`, "-c", prog+" 30").OK(t)
 	got := counts(r.Stdout, "got")
 	n := 0
 	for line := range strings.Lines(r.Stdout) {

@@ -17,24 +17,6 @@ import (
 	"godtrace/internal/testkernel"
 )
 
-// compile builds a C program; without a compiler the test is skipped.
-func compile(t *testing.T, source string, flags ...string) string {
-	t.Helper()
-	cc := "gcc"
-	if strings.HasSuffix(source, ".cc") {
-		cc = "g++"
-	}
-	if _, err := exec.LookPath(cc); err != nil {
-		t.Skipf("SKIP-FEATURE: %s", cc)
-	}
-	out := filepath.Join(t.TempDir(), strings.TrimSuffix(strings.TrimSuffix(filepath.Base(source), ".cc"), ".c"))
-	args := append(append([]string{}, flags...), "-o", out, source, "-pthread", "-ldl")
-	if msg, err := exec.Command(cc, args...).CombinedOutput(); err != nil {
-		t.Skipf("SKIP-FEATURE: %s %s: %v\n%s", cc, strings.Join(args, " "), err, msg)
-	}
-	return out
-}
-
 // source writes a program's text to a file.
 func source(t *testing.T, name, text string) string {
 	t.Helper()
@@ -43,20 +25,6 @@ func source(t *testing.T, name, text string) string {
 		t.Fatal(err)
 	}
 	return path
-}
-
-// result is testkernel.Result with what these tests ask of it.
-type result struct{ testkernel.Result }
-
-func trace(t *testing.T, args ...string) result {
-	t.Helper()
-	return result{testkernel.Trace(t, args...)}
-}
-
-func (r result) ok(t *testing.T) result {
-	t.Helper()
-	r.OK(t)
-	return r
 }
 
 // counts reads lines "NAME NUMBER…" that begin with a word.
@@ -99,7 +67,7 @@ func TestShapes(t *testing.T) {
 	}
 	for _, flags := range builds {
 		t.Run(flags, func(t *testing.T) {
-			prog := compile(t, "testdata/calls.c", strings.Fields(flags)...)
+			prog := testkernel.Compile(t, "testdata/calls.c", strings.Fields(flags)...)
 			d := shapes
 			if strings.Contains(flags, "-m32") {
 				d = strings.Replace(d, "arg1", "(int)arg1", 1) // a long of the program
@@ -107,7 +75,7 @@ func TestShapes(t *testing.T) {
 					t.Skipf("SKIP-FEATURE: 32-bit programs: %v", err)
 				}
 			}
-			r := trace(t, "-qn", d, "-c", prog+" 40").ok(t)
+			r := testkernel.Trace(t, "-qn", d, "-c", prog+" 40").OK(t)
 			got := counts(r.Stdout, "got")
 			n := 0
 			for line := range strings.Lines(r.Stdout) {
@@ -133,7 +101,7 @@ func TestShapes(t *testing.T) {
 func TestNames(t *testing.T) {
 	testkernel.RequireRoot(t)
 	testkernel.Shows(t, "1.17", "3.4", "3.23")
-	prog := compile(t, source(t, "names.c", `
+	prog := testkernel.Compile(t, source(t, "names.c", `
 		#include <stdlib.h>
 		__attribute__((noinline)) int f(int x) { __asm__ volatile("nop; nopl 0(%rax)"); return x + 1; }
 		int main(void) { for (int i = 0; i < 7; i++) f(i); for (int i = 0; i < 9; i++) free(calloc(1, 333)); return 0; }`), "-O1", "-fno-builtin", "-fcf-protection=none", "-no-pie")
@@ -165,7 +133,7 @@ func TestNames(t *testing.T) {
 			if strings.HasSuffix(c.desc, ":-:") {
 				t.Skip("SKIP-FEATURE: nm")
 			}
-			r := trace(t, "-n", "pid$target:"+c.desc+"{@=count()}", "-c", prog).ok(t)
+			r := testkernel.Trace(t, "-n", "pid$target:"+c.desc+"{@=count()}", "-c", prog).OK(t)
 			if got := strings.TrimSpace(r.Stdout); got != c.count {
 				t.Errorf("counted %q, want %s\n%s", got, c.count, r.Stderr)
 			}
@@ -180,7 +148,7 @@ func TestNames(t *testing.T) {
 func TestRefusals(t *testing.T) {
 	testkernel.RequireRoot(t)
 	testkernel.Shows(t, "1.7", "3.23")
-	prog := compile(t, source(t, "refused.c", `
+	prog := testkernel.Compile(t, source(t, "refused.c", `
 		__attribute__((noinline)) void locked(int *p) { __asm__ volatile("lock decl (%0)" :: "r"(p)); }
 		__attribute__((noinline)) void over(void) { __builtin_unreachable(); }
 		int main(void) { int x; locked(&x); return 0; }`), "-O1", "-fcf-protection=none")
@@ -201,12 +169,12 @@ func TestRefusals(t *testing.T) {
 		{"uprobe:/nosuch:main:entry", "[D_PROC_LIB] failed to open /nosuch: no such file or directory"},
 		{"uprobe:/etc/hostname:main:entry", "[D_PROC_LIB] failed to read /etc/hostname"},
 	} {
-		r := trace(t, "-xerrtags", "-n", c.desc, "-c", prog)
+		r := testkernel.Trace(t, "-xerrtags", "-n", c.desc, "-c", prog)
 		if code := exitCode(r.Err); code != 1 || !strings.Contains(r.Stderr, c.want) {
 			t.Errorf("%s: status %d, want 1 and %q:\n%s", c.desc, code, c.want, r.Stderr)
 		}
 	}
-	r := trace(t, "-xmaxprobes=100", "-n", "pid$target:libc.so.6::entry", "-c", prog)
+	r := testkernel.Trace(t, "-xmaxprobes=100", "-n", "pid$target:libc.so.6::entry", "-c", prog)
 	want := regexp.MustCompile(`probe description pid\d+:libc\.so\.6::entry matches \d{4} probes, limit 100 \(raise with -x maxprobes=\)`)
 	if exitCode(r.Err) != 1 || !want.MatchString(r.Stderr) {
 		t.Errorf("over the limit: %v\n%s", r.Err, r.Stderr)
@@ -247,7 +215,7 @@ func TestUnharmed(t *testing.T) {
 	for _, cmd := range cmds {
 		t.Run(filepath.Base(strings.Fields(cmd)[0]), func(t *testing.T) {
 			if cmd == throw {
-				cmd = compile(t, throw, "-O2")
+				cmd = testkernel.Compile(t, throw, "-O2")
 			}
 			argv := strings.Fields(cmd)
 			if _, err := exec.LookPath(argv[0]); err != nil {
@@ -264,7 +232,7 @@ func TestUnharmed(t *testing.T) {
 			case strings.Contains(cmd, "throw"):
 				desc = "pid$target:a.out::,pid$target:libstdc++*:*throw*:entry,pid$target:libgcc_s*::entry,pid$target:libgcc_s*::return{@=count()}"
 			}
-			r := trace(t, "-n", desc+"END{printa(\"\\ncounted %@d\\n\",@)}", "-c", cmd)
+			r := testkernel.Trace(t, "-n", desc+"END{printa(\"\\ncounted %@d\\n\",@)}", "-c", cmd)
 			got, count, ok := strings.Cut(r.Stdout, "\ncounted ")
 			all := got + programErrors(r.Stderr)
 			for line := range strings.Lines(string(want)) {
@@ -304,7 +272,7 @@ func programErrors(s string) string {
 func TestKill(t *testing.T) {
 	testkernel.RequireRoot(t)
 	testkernel.Shows(t, "1.14")
-	prog := compile(t, source(t, "loop.c", `
+	prog := testkernel.Compile(t, source(t, "loop.c", `
 		#include <unistd.h>
 		__attribute__((noinline)) long work(long x) { __asm__ volatile("" : "+r"(x)); return x + 1; }
 		int main(void) { for (long n = 0;; n = work(n)) if (n % 100 == 0) { write(1, ".", 1); usleep(100); } }`), "-O1")
@@ -403,7 +371,7 @@ func sameText(t *testing.T, pid int, prog string) bool {
 func TestEveryProcess(t *testing.T) {
 	testkernel.RequireRoot(t)
 	testkernel.Shows(t, "0.7")
-	prog := compile(t, source(t, "later.c", `
+	prog := testkernel.Compile(t, source(t, "later.c", `
 		#include <stdlib.h>
 		int main(void) { for (int i = 0; i < 5; i++) free(calloc(77, 333)); return 0; }`), "-O1", "-fno-builtin")
 	for _, desc := range []string{"pid*:libc.so.6:calloc:entry", "pid*:libc:calloc:entry", "uprobe:/lib/x86_64-linux-gnu/libc.so.6:calloc:entry"} {
@@ -450,7 +418,7 @@ func TestEveryProcess(t *testing.T) {
 func TestLoadedLater(t *testing.T) {
 	testkernel.RequireRoot(t)
 	testkernel.Shows(t, "1.6")
-	lib := compile(t, source(t, "libmore.c", `
+	lib := testkernel.Compile(t, source(t, "libmore.c", `
 		int before = 1;
 		__attribute__((constructor)) void init(void) { before = 2; }
 		__attribute__((noinline)) int more(int x) { return x + before; }`), "-O1", "-shared", "-fPIC", "-fcf-protection=none")
@@ -458,7 +426,7 @@ func TestLoadedLater(t *testing.T) {
 	if err := os.Rename(lib, so); err != nil {
 		t.Fatal(err)
 	}
-	prog := compile(t, source(t, "opener.c", `
+	prog := testkernel.Compile(t, source(t, "opener.c", `
 		#include <dlfcn.h>
 		#include <stdio.h>
 		int main(int c, char **v) {
@@ -469,7 +437,7 @@ func TestLoadedLater(t *testing.T) {
 			return 0; }`), "-O1")
 	for _, desc := range []string{"pid$target:libmore*:more:entry", "pid$target:libmore.so:more:entry", "pid$target:libmore:more:entry", "pid$target::more:entry", "pid$target:libmore.so:mor*:return"} {
 		t.Run(desc, func(t *testing.T) {
-			r := trace(t, "-qZn", desc+"{@[probemod,probefunc,strlen(probefunc)]=count();} pid$target:libmore*:init:entry{@[\"init\",\"\",0]=count()} END{printa(\"%s %s %d %@d\\n\",@);}", "-c", prog+" "+so).ok(t)
+			r := testkernel.Trace(t, "-qZn", desc+"{@[probemod,probefunc,strlen(probefunc)]=count();} pid$target:libmore*:init:entry{@[\"init\",\"\",0]=count()} END{printa(\"%s %s %d %@d\\n\",@);}", "-c", prog+" "+so).OK(t)
 			if want := "init  0 1\nlibmore.so more 4 4\n"; strings.TrimRight(r.Stdout, "\n")+"\n" != want {
 				t.Errorf("got %q, want %q\n%s", r.Stdout, want, r.Stderr)
 			}
@@ -480,12 +448,12 @@ func TestLoadedLater(t *testing.T) {
 // Its enablings have numbers of their own, behind those that there were.
 func TestLoadedLaterNumbers(t *testing.T) {
 	testkernel.RequireRoot(t)
-	lib := compile(t, source(t, "liblate.c", `__attribute__((noinline)) int late(int x) { return x; }`), "-O1", "-shared", "-fPIC")
-	prog := compile(t, source(t, "opens.c", `
+	lib := testkernel.Compile(t, source(t, "liblate.c", `__attribute__((noinline)) int late(int x) { return x; }`), "-O1", "-shared", "-fPIC")
+	prog := testkernel.Compile(t, source(t, "opens.c", `
 		#include <dlfcn.h>
 		int main(int c, char **v) { ((int (*)(int))dlsym(dlopen(v[1], RTLD_NOW), "late"))(0); return 0; }`), "-O1")
-	r := trace(t, "-qZn", `BEGIN{printf("%d ", epid)} pid$target:liblate*:late:entry{printf("%d ", epid)} pid$target:liblate*:late:return{printf("%d ", epid)} END{printf("%d\n", epid)}`,
-		"-c", prog+" "+lib).ok(t)
+	r := testkernel.Trace(t, "-qZn", `BEGIN{printf("%d ", epid)} pid$target:liblate*:late:entry{printf("%d ", epid)} pid$target:liblate*:late:return{printf("%d ", epid)} END{printf("%d\n", epid)}`,
+		"-c", prog+" "+lib).OK(t)
 	if got := strings.TrimSpace(r.Stdout); got != "1 3 4 2" {
 		t.Errorf("BEGIN, the later ones, END are enablings %q, want 1 3 4 2", got)
 	}
@@ -495,14 +463,14 @@ func TestLoadedLaterNumbers(t *testing.T) {
 // instruction of the linker, before initializers, or before the program.
 func TestEvalTime(t *testing.T) {
 	testkernel.RequireRoot(t)
-	lib := compile(t, source(t, "libinit.c", `
+	lib := testkernel.Compile(t, source(t, "libinit.c", `
 		__attribute__((noinline)) void called(void) { __asm__ volatile(""); }
 		__attribute__((constructor)) void init(void) { called(); }`), "-O1", "-shared", "-fPIC", "-Wl,-soname,libinit.so")
 	dir := filepath.Dir(lib)
 	if err := os.Rename(lib, filepath.Join(dir, "libinit.so")); err != nil {
 		t.Fatal(err)
 	}
-	prog := compile(t, source(t, "uses.c", `
+	prog := testkernel.Compile(t, source(t, "uses.c", `
 		void called(void);
 		int main(void) { called(); called(); return 0; }`), "-O1", "-L"+dir, "-Wl,-rpath,"+dir, "-Wl,--no-as-needed", "-linit")
 	script := source(t, "script", "#!"+prog+"\n")
@@ -510,7 +478,7 @@ func TestEvalTime(t *testing.T) {
 	for _, c := range []struct{ when, cmd, want string }{
 		{"exec", prog, "3"}, {"preinit", prog, "3"}, {"postinit", prog, "2"}, {"main", prog, "2"}, {"preinit", script, "3"}, {"main", script, "2"},
 	} {
-		r := trace(t, "-qZn", "pid$target:libinit*:called:entry{@=count()}", "-xevaltime="+c.when, "-c", c.cmd).ok(t)
+		r := testkernel.Trace(t, "-qZn", "pid$target:libinit*:called:entry{@=count()}", "-xevaltime="+c.when, "-c", c.cmd).OK(t)
 		if got := strings.TrimSpace(r.Stdout); got != c.want {
 			t.Errorf("evaltime=%s: counted %q, want %s\n%s", c.when, got, c.want, r.Stderr)
 		}
@@ -522,7 +490,7 @@ func TestEvalTime(t *testing.T) {
 func TestFollowFork(t *testing.T) {
 	testkernel.RequireRoot(t)
 	testkernel.Shows(t, "1.15")
-	prog := compile(t, source(t, "forks.c", `
+	prog := testkernel.Compile(t, source(t, "forks.c", `
 		#include <sys/wait.h>
 		#include <unistd.h>
 		__attribute__((noinline)) int f(int x) { __asm__ volatile("" : "+r"(x)); return x + 1; }
@@ -537,7 +505,7 @@ func TestFollowFork(t *testing.T) {
 	}
 	defer func() { other.Process.Kill(); other.Wait() }()
 	for _, c := range []struct{ option, want string }{{"followfork", "7 7"}, {"followfork=off", "1 1"}} {
-		r := trace(t, "-qn", "pid$target:a.out:f:entry{@=count()} pid$target:a.out:f:return/arg1<9/{@r=count()} END{printa(\"%@d %@d\",@,@r)}", "-x"+c.option, "-c", prog).ok(t)
+		r := testkernel.Trace(t, "-qn", "pid$target:a.out:f:entry{@=count()} pid$target:a.out:f:return/arg1<9/{@r=count()} END{printa(\"%@d %@d\",@,@r)}", "-x"+c.option, "-c", prog).OK(t)
 		if got := strings.TrimSpace(r.Stdout); got != c.want {
 			t.Errorf("%s: counted %q, want %q", c.option, got, c.want)
 		}
@@ -549,7 +517,7 @@ func TestFollowFork(t *testing.T) {
 // frame pointers have to do.
 func TestGone(t *testing.T) {
 	testkernel.RequireRoot(t)
-	prog := compile(t, source(t, "gone.c", `
+	prog := testkernel.Compile(t, source(t, "gone.c", `
 		#include <sys/syscall.h>
 		#include <unistd.h>
 		__attribute__((noinline)) void inner(void) { syscall(SYS_exit_group, 0); }
@@ -558,7 +526,7 @@ func TestGone(t *testing.T) {
 	want := regexp.MustCompile("gone`outer\\+0x[0-9a-f]+\n *gone`main\\+0x[0-9a-f]+\n")
 	for _, c := range []struct{ cmd, mode string }{{prog, "auto"}, {prog, "fp"}, {"sh -c " + prog, "fp"}} {
 		cmd := c.cmd
-		r := trace(t, "-xustackmode="+c.mode, "-qn", `syscall::exit_group:entry/execname=="gone"/{@[ustack()]=count(); ustack();}`, "-c", cmd).ok(t)
+		r := testkernel.Trace(t, "-xustackmode="+c.mode, "-qn", `syscall::exit_group:entry/execname=="gone"/{@[ustack()]=count(); ustack();}`, "-c", cmd).OK(t)
 		if n := len(want.FindAllString(r.Stdout, -1)); n != 2 {
 			t.Errorf("%s: %d stacks with outer and main, want 2:\n%s", cmd, n, r.Stdout)
 		}
@@ -571,13 +539,13 @@ func TestGo(t *testing.T) {
 	testkernel.RequireRoot(t)
 	prog := testkernel.Trigger(t, "calls")
 	for range 3 {
-		r := trace(t, "-qn", `
+		r := testkernel.Trace(t, "-qn", `
 			pid$target:a.out:main.leaf:entry,pid$target:a.out:main.deep:entry,pid$target:a.out:main.big:entry{@e[probefunc]=count();}
 			pid$target:a.out:main.leaf:return,pid$target:a.out:main.deep:return,pid$target:a.out:main.big:return{@r[probefunc]=count();}
 			pid$target:a.out:main.leaf:return{@s[probefunc]=sum(uregs[R_RAX]);}
 			pid$target:a.out:main.deep:return{@s[probefunc]=sum(uregs[R_RAX]);}
 			pid$target:a.out:main.big:return{@s[probefunc]=sum(uregs[R_RAX]);}
-			END{printa("got %s %@d %@d %@d\n",@e,@r,@s)}`, "-c", prog+" 30").ok(t)
+			END{printa("got %s %@d %@d %@d\n",@e,@r,@s)}`, "-c", prog+" 30").OK(t)
 		got := counts(r.Stdout, "got")
 		n := 0
 		for line := range strings.Lines(r.Stdout) {
@@ -593,7 +561,7 @@ func TestGo(t *testing.T) {
 			t.Errorf("the program counts %d functions, want 3:\n%s\n%s", n, r.Stdout, r.Stderr)
 		}
 	}
-	r := trace(t, "-xpidreturn=address", "-n", "pid$target:a.out:main.leaf:return", "-c", prog)
+	r := testkernel.Trace(t, "-xpidreturn=address", "-n", "pid$target:a.out:main.leaf:return", "-c", prog)
 	if exitCode(r.Err) != 1 || !strings.Contains(r.Stderr, "a Go program does not survive") {
 		t.Errorf("return probes by address in Go: %v\n%s", r.Err, r.Stderr)
 	}
@@ -602,7 +570,7 @@ func TestGo(t *testing.T) {
 // Functions of which a variant is chosen when a program starts go by their names.
 func TestIndirect(t *testing.T) {
 	testkernel.RequireRoot(t)
-	prog := compile(t, source(t, "strings.c", `
+	prog := testkernel.Compile(t, source(t, "strings.c", `
 		#include <string.h>
 		#include <unistd.h>
 		int main(int c, char **v) {
@@ -631,7 +599,7 @@ func TestIndirect(t *testing.T) {
 		d := strings.ReplaceAll(`LIB:strlen:entry,LIB:strchr:entry/pid==$target/{@[probefunc]=count()} LIB:memcpy:entry/pid==$target && arg2==333/{@[probefunc]=count()}
 			LIB:strlen:return,LIB:strchr:return/pid==$target/{@r[probefunc]=count()}
 			END{printa("e %s %@d\n",@); printa("r %s %@d\n",@r);}`, "LIB", from)
-		r := trace(t, "-qn", d, "-c", prog).ok(t)
+		r := testkernel.Trace(t, "-qn", d, "-c", prog).OK(t)
 		e, ret := counts(r.Stdout, "e"), counts(r.Stdout, "r")
 		// The dynamic linker and the C library call some of them for themselves.
 		if e["memcpy"] != "13" || !atLeast(e["strlen"], 11) || !atLeast(e["strchr"], 17) || ret["strlen"] != e["strlen"] || ret["strchr"] != e["strchr"] {

@@ -34,7 +34,7 @@ const everything = "pid$target:::entry, pid$target:::return"
 func TestPrograms(t *testing.T) {
 	testkernel.RequireRoot(t)
 	testkernel.Shows(t, "0.7", "0.9", "3.4")
-	counter := compile(t, "testdata/count.c", "-O2", "-shared", "-fPIC")
+	counter := testkernel.Compile(t, "testdata/count.c", "-O2", "-shared", "-fPIC")
 	python := "python3"
 	if _, err := os.Stat("/usr/bin/python3"); err == nil {
 		python = "/usr/bin/python3" // one on the path may be a script
@@ -79,7 +79,7 @@ os.abort()`, python, "-S"),
 			}
 			return []string{strings.TrimSpace(string(cc1)), "-quiet", "-O2", "-o", "-", source(t, "c.c", "int f(int *p, int n) { int s = 0; for (int i = 0; i < n; i++) s += p[i] / 3; return s; }\n")}
 		}, trace: "pid$target:libc.so.6::entry, pid$target:libc.so.6::return"},
-		{name: "C++ that throws", needs: "g++", make: func(t *testing.T) []string { return []string{compile(t, "testdata/throws.cc", "-O2")} },
+		{name: "C++ that throws", needs: "g++", make: func(t *testing.T) []string { return []string{testkernel.Compile(t, "testdata/throws.cc", "-O2")} },
 			trace: everything + ", pid$target:a.out::", // every instruction of it
 			want:  map[string]int{"a.out:_Z1fi:entry": 33, "a.out:_Z1fi:return": 20, "libstdc++*:__cxa_throw:entry": 13}},
 		{name: "Rust", needs: "rustc", make: func(t *testing.T) []string {

@@ -18,7 +18,7 @@ import (
 func TestFromTheStart(t *testing.T) {
 	testkernel.RequireRoot(t)
 	testkernel.Shows(t, "1.18")
-	prog := compile(t, source(t, "once.c", `
+	prog := testkernel.Compile(t, source(t, "once.c", `
 		__attribute__((noinline)) void unmap(void) {
 			long r;
 			__asm__ volatile("syscall" : "=a"(r) : "a"(11L), "D"(0x10000L), "S"(4096L) : "rcx", "r11", "memory"); /* munmap */
@@ -36,7 +36,7 @@ func TestFromTheStart(t *testing.T) {
 		if i%10 == 0 { // with a probe in the program as well
 			d, want = d+` pid$target:a.out:unmap:entry{printf("start;")}`, "start;"+want
 		}
-		r := trace(t, "-qn", d, "-xaggsortkey", "-c", prog).ok(t)
+		r := testkernel.Trace(t, "-qn", d, "-xaggsortkey", "-c", prog).OK(t)
 		if strings.TrimSpace(r.Stdout) != want {
 			t.Fatalf("run %d: %q, want %q\n%s", i, r.Stdout, want, r.Stderr)
 		}
@@ -50,7 +50,7 @@ func TestWithDebugger(t *testing.T) {
 	if _, err := exec.LookPath("gdb"); err != nil {
 		t.Skip("SKIP-FEATURE: gdb")
 	}
-	prog := compile(t, source(t, "victim.c", victim), "-O1", "-g")
+	prog := testkernel.Compile(t, source(t, "victim.c", victim), "-O1", "-g")
 	target := begin(t, prog)
 	pid := strconv.Itoa(target.Process.Pid)
 	count := "pid$target:a.out:work:return{@=count(); n++;} tick-50ms/n > 20/{exit(0);}"
@@ -123,7 +123,7 @@ func TestWithDebugger(t *testing.T) {
 func TestLibraryCounts(t *testing.T) {
 	testkernel.RequireRoot(t)
 	testkernel.Shows(t, "3.4")
-	prog := compile(t, source(t, "frees.c", `
+	prog := testkernel.Compile(t, source(t, "frees.c", `
 		#include <stdlib.h>
 		int main(int c, char **v) { for (int i = atoi(v[1]); i > 0; i--) free(malloc(i)); return 0; }`), "-O1", "-fno-builtin")
 	functions := ""
@@ -133,7 +133,7 @@ func TestLibraryCounts(t *testing.T) {
 	line := regexp.MustCompile(`^  (\S+) +(\d+)$`)
 	free := map[string][]int{}
 	for _, n := range []int{100, 300} {
-		r := trace(t, "-qn", "pid$target:libc.so.6:"+functions+":entry { @[probefunc] = count(); }", "-c", fmt.Sprintf("%s %d", prog, n)).ok(t)
+		r := testkernel.Trace(t, "-qn", "pid$target:libc.so.6:"+functions+":entry { @[probefunc] = count(); }", "-c", fmt.Sprintf("%s %d", prog, n)).OK(t)
 		last := 0
 		for l := range strings.Lines(r.Stdout) {
 			l = strings.TrimRight(l, "\n")
@@ -165,9 +165,9 @@ func TestLibraryCounts(t *testing.T) {
 // The provider may be a pattern that ends in the process.
 func TestProviderPattern(t *testing.T) {
 	testkernel.RequireRoot(t)
-	prog := compile(t, source(t, "one.c", `int main(void) { return 0; }`), "-O1")
+	prog := testkernel.Compile(t, source(t, "one.c", `int main(void) { return 0; }`), "-O1")
 	for _, p := range []string{"p*d$target", "pi?$target", "*$target"} {
-		r := trace(t, "-qn", p+"::main:entry{printf(\"%s %s\", probemod, probefunc)}", "-c", prog).ok(t)
+		r := testkernel.Trace(t, "-qn", p+"::main:entry{printf(\"%s %s\", probemod, probefunc)}", "-c", prog).OK(t)
 		if r.Stdout != "one main\n" && r.Stdout != "one main" {
 			t.Errorf("%s: %q\n%s", p, r.Stdout, r.Stderr)
 		}

@@ -24,28 +24,19 @@ import (
 	"godtrace/internal/testkernel"
 )
 
-// build compiles a program of testdata; without the compiler the test is
-// skipped.
+// build compiles a program of testdata, or one in Go of test/trigger; without
+// the compiler the test is skipped.
 func build(t *testing.T, source string, flags ...string) string {
 	t.Helper()
-	out := filepath.Join(t.TempDir(), strings.TrimSuffix(source, filepath.Ext(source)))
-	src := filepath.Join("testdata", source)
-	var cmd *exec.Cmd
-	switch filepath.Ext(source) {
-	case ".c":
-		cmd = exec.Command("gcc", append(append([]string{"-o", out, src}, flags...), "-pthread")...)
-	case ".cc":
-		cmd = exec.Command("g++", append(append([]string{"-o", out, src}, flags...), "-pthread")...)
-	case ".rs":
-		cmd = exec.Command("rustc", append([]string{"-o", out, src}, flags...)...)
-	default:
-		cmd = exec.Command("go", append(append([]string{"build", "-o", out}, flags...), "../trigger/"+source)...)
+	if filepath.Ext(source) != "" {
+		return testkernel.Compile(t, filepath.Join("testdata", source), flags...)
 	}
-	if _, err := exec.LookPath(cmd.Args[0]); err != nil {
-		t.Skipf("SKIP-FEATURE: %s", cmd.Args[0])
+	if _, err := exec.LookPath("go"); err != nil {
+		t.Skip("SKIP-FEATURE: go")
 	}
-	if msg, err := cmd.CombinedOutput(); err != nil {
-		t.Skipf("SKIP-FEATURE: %s: %v\n%s", strings.Join(cmd.Args, " "), err, msg)
+	out := filepath.Join(t.TempDir(), source)
+	if msg, err := exec.Command("go", append(append([]string{"build", "-o", out}, flags...), "../trigger/"+source)...).CombinedOutput(); err != nil {
+		t.Skipf("SKIP-FEATURE: go build %s: %v\n%s", strings.Join(flags, " "), err, msg)
 	}
 	return out
 }
