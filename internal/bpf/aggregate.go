@@ -22,15 +22,15 @@ const formShift = 32
 
 func (f *fn) aggregate(in *dif.Ins) {
 	c, p := f.c, f.p
-	fp_ := &p.forms[in.Sym]
+	fm := &p.forms[in.Sym]
 	done := c.newLabel()
-	switch fp_.kind {
+	switch fm.kind {
 	case formScalar, formProbe:
 		// Rows by epoch and CPU, in one array element where that is allowed
 		// to be so large: then no look-up is needed.
-		m, off := p.scalars, fp_.off
-		if fp_.kind == formProbe {
-			m, off = fp_.m, 0
+		m, off := p.scalars, fm.off
+		if fm.kind == formProbe {
+			m, off = fm.m, 0
 		}
 		c.call(fnCPU)
 		c.mapValue(r1, p.data, offEpochIdx)
@@ -39,7 +39,7 @@ func (f *fn) aggregate(in *dif.Ins) {
 		if m.entries == 1 {
 			c.aluImm(opAnd, r0, int32(p.rows()-1))
 		}
-		if fp_.kind == formProbe {
+		if fm.kind == formProbe {
 			c.aluImm(opMul, r0, int32(p.nprobes()))
 			if i, ok := f.probeIndex(); ok {
 				c.aluImm(opAdd, r0, int32(i))
@@ -73,27 +73,27 @@ func (f *fn) aggregate(in *dif.Ins) {
 		}
 		b, off := f.tempMem(in.Temp, -8, r1)
 		c.store(8, b, off, r0)
-		c.mapPtr(r1, fp_.m)
+		c.mapPtr(r1, fm.m)
 		f.tempPtr(r2, in.Temp, -8)
 		c.call(fnMapLookup)
 		c.jmpImm(jNE, r0, 0, have)
-		c.mapPtr(r1, fp_.m)
+		c.mapPtr(r1, fm.m)
 		f.tempPtr(r2, in.Temp, -8)
 		c.mapValue(r3, p.data, p.zeroOff)
 		c.imm(r4, 1) // BPF_NOEXIST
 		c.call(fnMapUpdate)
-		c.mapPtr(r1, fp_.m)
+		c.mapPtr(r1, fm.m)
 		f.tempPtr(r2, in.Temp, -8)
 		c.call(fnMapLookup)
 		c.jmpImm(jEQ, r0, 0, f.dropAt(dropAgg, done))
 		c.place(have)
 	}
-	f.updateWords(in, fp_, done)
+	f.updateWords(in, fm, done)
 	c.place(done)
 }
 
 // updateWords applies the value to the raw words at r0; r1…r5 are lost.
-func (f *fn) updateWords(in *dif.Ins, fp_ *formPlan, done label) {
+func (f *fn) updateWords(in *dif.Ins, fm *formPlan, done label) {
 	c := f.c
 	incr := func(off int) { // of the histogram's bucket, at r0+off
 		if in.B == 0 && in.Imm == 0 {
@@ -103,10 +103,10 @@ func (f *fn) updateWords(in *dif.Ins, fp_ *formPlan, done label) {
 		}
 		c.atomic(atAdd, r0, off, r2)
 	}
-	if fp_.touch {
-		c.storeImm(8, r0, 8*fp_.words, 1)
+	if fm.touch {
+		c.storeImm(8, r0, 8*fm.words, 1)
 	}
-	switch s := fp_.spec; s.Func {
+	switch s := fm.spec; s.Func {
 	case agg.Count:
 		c.imm(r1, 1)
 		c.atomic(atAdd, r0, 0, r1)
@@ -131,13 +131,13 @@ func (f *fn) updateWords(in *dif.Ins, fp_ *formPlan, done label) {
 		incr(0)
 	case agg.Lquantize:
 		f.linearBucket(in.A, s)
-		c.jmpImm(jGT, r1, int32(fp_.words-1), done)
+		c.jmpImm(jGT, r1, int32(fm.words-1), done)
 		c.aluImm(opLsh, r1, 3)
 		c.alu(opAdd, r0, r1)
 		incr(0)
 	case agg.Llquantize:
 		f.logLinearBucket(in.A, s)
-		c.jmpImm(jGT, r1, int32(fp_.words-1), done)
+		c.jmpImm(jGT, r1, int32(fm.words-1), done)
 		c.aluImm(opLsh, r1, 3)
 		c.alu(opAdd, r0, r1)
 		incr(0)
@@ -409,18 +409,14 @@ func (r *Runtime) takeByProbe(form int, fm *formPlan, old uint32, f func(int, in
 	n := p.nprobes()
 	af := p.obj.Forms[form]
 	key := make([]byte, af.KeySize)
-	all := p.cfg.Enabled
-	if p.hasErr {
-		all = append(all[:len(all):len(all)], p.cfg.Error)
-	}
+	all := p.enabled()
 	for cpu := range r.ncpu {
 		for _, e := range all {
 			b := fm.m.mem[((int(old)*r.ncpu+cpu)*n+e.Index)*fm.m.stride:]
 			err := fm.take(b, func(w []int64) error {
 				for _, k := range af.Keys {
-					d := &e.Probe.Desc
-					s := [4]string{d.Provider, d.Module, d.Func, d.Name}[k.Builtin-dif.BProbeProv]
-					binary.LittleEndian.PutUint32(key[k.Off:], p.strs.of(s))
+					part := e.Probe.Desc.Part(int(k.Builtin - dif.BProbeProv))
+					binary.LittleEndian.PutUint32(key[k.Off:], p.strs.of(part))
 				}
 				return f(form, cpu, key, w)
 			})

@@ -712,9 +712,8 @@ func (f *fn) strBuiltin(in *dif.Ins, ptr func(reg), mem func(tmp reg) (reg, int)
 	case dif.BProbeProv, dif.BProbeMod, dif.BProbeFunc, dif.BProbeName:
 		part := int(id - dif.BProbeProv)
 		if e := f.probeOf(); e != nil {
-			d := &e.Probe.Desc
 			b, off := mem(r1)
-			f.constStr(b, off, [4]string{d.Provider, d.Module, d.Func, d.Name}[part], n, in.Pad)
+			f.constStr(b, off, e.Probe.Desc.Part(part), n, in.Pad)
 			return
 		}
 		if in.Pad {

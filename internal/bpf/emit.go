@@ -605,10 +605,8 @@ func (f *fn) ins(in *dif.Ins) {
 		}
 		part := int(dif.BuiltinID(in.Sym) - dif.BProbeProv)
 		if e := f.probeOf(); e != nil {
-			d := &e.Probe.Desc
-			s := [4]string{d.Provider, d.Module, d.Func, d.Name}[part]
 			b, off := f.tempMem(in.Temp, int(in.Imm), r1)
-			c.storeImm(4, b, off, int32(f.p.strs.of(s)))
+			c.storeImm(4, b, off, int32(f.p.strs.of(e.Probe.Desc.Part(part))))
 			return
 		}
 		f.tableTo(r0, f.p.numTable, 16, 4*part)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"godtrace/internal/agg"
 	"godtrace/internal/bpf/lib"
@@ -500,10 +501,7 @@ func (p *plan) constants() {
 	for i, s := range p.obj.Strings {
 		p.strOff[i] = text(s[:min(len(s), p.strSize()-1)]) // what any use would read
 	}
-	all := p.cfg.Enabled
-	if p.hasErr {
-		all = append(all[:len(all):len(all)], p.cfg.Error)
-	}
+	all := p.enabled()
 	n := p.nprobes()
 	table := func(width int, f func(e *Enabled, i int) uint32) int {
 		off := len(p.roData)
@@ -515,24 +513,20 @@ func (p *plan) constants() {
 		}
 		return off
 	}
-	part := func(e *Enabled, i int) string {
-		d := &e.Probe.Desc
-		return [4]string{d.Provider, d.Module, d.Func, d.Name}[i]
-	}
 	for _, e := range all {
 		for i := range 4 {
-			p.strs.of(part(e, i))
+			p.strs.of(e.Probe.Desc.Part(i))
 		}
 	}
 	if p.needNum {
-		p.numTable = table(4, func(e *Enabled, i int) uint32 { return p.strs.of(part(e, i)) })
+		p.numTable = table(4, func(e *Enabled, i int) uint32 { return p.strs.of(e.Probe.Desc.Part(i)) })
 	}
 	if p.needTxt {
 		at := make([]uint32, len(p.strs.list))
 		for i, s := range p.strs.list {
 			at[i] = uint32(text(s))
 		}
-		p.txtTable = table(4, func(e *Enabled, i int) uint32 { return at[p.strs.of(part(e, i))] })
+		p.txtTable = table(4, func(e *Enabled, i int) uint32 { return at[p.strs.of(e.Probe.Desc.Part(i))] })
 	}
 	if p.needEpid {
 		p.epidTab = table(1, func(e *Enabled, _ int) uint32 { return uint32(e.Epid) })
@@ -597,14 +591,20 @@ func probeKeys(f *dif.AggForm) bool {
 	return true
 }
 
+// enabled are the enabled probes, that of ERROR among them.
+func (p *plan) enabled() []*Enabled {
+	all := p.cfg.Enabled
+	if p.hasErr && !slices.Contains(all, p.cfg.Error) {
+		all = append(all[:len(all):len(all)], p.cfg.Error)
+	}
+	return all
+}
+
 // nprobes is the number of probe indexes.
 func (p *plan) nprobes() int {
 	n := 0
-	for _, e := range p.cfg.Enabled {
+	for _, e := range p.enabled() {
 		n = max(n, e.Index+1)
-	}
-	if p.hasErr {
-		n = max(n, p.cfg.Error.Index+1)
 	}
 	return n
 }

@@ -1,6 +1,5 @@
 // Package probe describes probes: their four-part names, matching, arguments.
-//
-// Contract.
+// It is what providers, the checker and the back end know of one another.
 package probe
 
 import "godtrace/internal/types"
@@ -9,14 +8,19 @@ import "godtrace/internal/types"
 // may be a glob pattern (* ? [..] \x) and "" matches everything.
 type Desc struct{ Provider, Module, Func, Name string }
 
+// String is the four parts with colons between them.
 func (d Desc) String() string {
 	return d.Provider + ":" + d.Module + ":" + d.Func + ":" + d.Name
 }
 
-// Probe is one point of instrumentation. A session numbers its probes from 1
-// (ID, what -l and the CPU ID column show).
+// Part is one of the four: 0 is the provider, 3 the name.
+func (d *Desc) Part(i int) string {
+	return [4]string{d.Provider, d.Module, d.Func, d.Name}[i]
+}
+
+// Probe is one point of instrumentation.
 type Probe struct {
-	ID   int
+	ID   int // what -l and the column ID show; from the range of its provider
 	Desc Desc
 	// Args is the typed argument list (args[]); nil where the provider gives only arg0..arg9.
 	// ArgsFn computes it on demand when it is dear (BTF, DWARF).
