@@ -74,6 +74,9 @@ var errPreprocessor = errors.New("Preprocessor failed to process input program")
 // dVersion is D's version as programs see it: major<<24 | minor<<12 | micro.
 const dVersion = 2 << 24
 
+// dNewest is the version of the newest names, for the option version.
+const dNewest = 2<<24 | 4
+
 // unameMacro is the name of the running system as a macro:
 // __Linux_6_12_0_amd64.
 func unameMacro() string {

@@ -212,7 +212,7 @@ func (o *options) set(name, value string, stage when) error {
 	if name == "iregs" && v < 8 {
 		return &OptionError{name, value, "Insufficient registers to generate code"}
 	}
-	if name == "version" && v > dVersion {
+	if name == "version" && v > dNewest {
 		return &OptionError{name, value, "Operation not supported"}
 	}
 	if name == "kdefs" {

@@ -108,7 +108,7 @@ func (r *Runtime) makeRings(name string, size int64, overwrite bool, need bool) 
 	for {
 		spec.val = int(geo.Stride)
 		m, err := r.newMap(spec)
-		if errors.Is(err, unix.E2BIG) && geo.Size > 4096 {
+		if (errors.Is(err, unix.E2BIG) || errors.Is(err, unix.ENOMEM)) && geo.Size > 4096 {
 			geo = ring.Fit(geo.Size/2, int64(p.largest), 0)
 			continue
 		}

@@ -62,13 +62,17 @@ type Geometry struct {
 	Stride int64 // bytes of one array element
 }
 
+// maxSize is the largest ring: the verifier takes no larger number for an
+// offset that is known at run time only.
+const maxSize = 1 << 29
+
 // Fit is the geometry for a capacity (bytes) and a largest record (bytes with
 // header). limit is the largest array value the kernel takes, 0 for no limit;
-// capacities above are cut down.
+// capacities above it or above 512 MB are cut down.
 func Fit(capacity, largest, limit int64) Geometry {
 	const page = 4096
 	slack := (largest + page - 1) &^ (page - 1)
-	capacity = max(capacity&^7, 8)
+	capacity = min(max(capacity&^7, 8), maxSize)
 	g := Geometry{Cap: capacity, Size: page, Slack: slack}
 	if capacity > page {
 		g.Size = 1 << bits.Len64(uint64(capacity-1))

@@ -74,6 +74,7 @@ func TestFit(t *testing.T) {
 		{1000, 100, 0, 1000, 4096},
 		{5000, 9000, 0, 5000, 8192},
 		{1, 100, 0, 8, 4096},
+		{100 << 40, 100, 0, 512 << 20, 512 << 20},
 	} {
 		g := Fit(tt.capacity, tt.largest, tt.limit)
 		if g.Cap != tt.cap || g.Size != tt.size {
