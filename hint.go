@@ -53,7 +53,7 @@ var toCome = map[string]string{
 	"mib":       "sdt:tcp::",
 }
 
-var noMatch = regexp.MustCompile(`^probe description (\w+?)\d*:.* does not match any probes$`)
+var noMatch = regexp.MustCompile(`^probe description ((\w+?)\d*:.*) does not match any probes$`)
 
 // providerHint is what to say of a description whose provider nobody has.
 func (s *Session) providerHint(e *syntax.Error) string {
@@ -63,15 +63,18 @@ func (s *Session) providerHint(e *syntax.Error) string {
 	}
 	var names []string
 	for _, p := range s.env.providers {
-		if p.Name() == m[1] {
+		if p.Name() == m[2] {
+			if h, ok := p.(interface{ Hint(desc string) string }); ok {
+				return h.Hint(m[1])
+			}
 			return ""
 		}
 		names = append(names, p.Name())
 	}
-	if instead, ok := toCome[m[1]]; ok {
-		return fmt.Sprintf("the provider %s is still to come; near to it: %s", m[1], instead)
+	if instead, ok := toCome[m[2]]; ok {
+		return fmt.Sprintf("the provider %s is still to come; near to it: %s", m[2], instead)
 	}
-	if n := syntax.Nearest(m[1], names); n != "" {
+	if n := syntax.Nearest(m[2], names); n != "" {
 		return fmt.Sprintf("did you mean %s?", n)
 	}
 	return ""

@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/cilium/ebpf"
+	"github.com/ianlancetaylor/demangle"
 	"golang.org/x/sys/unix"
 
 	"godtrace/internal/insn"
@@ -43,13 +44,14 @@ type Pid struct {
 	order   []*probe.Probe
 	files   map[fileKey]*userFile
 	noticed map[string]bool
-	fresh   map[int]bool // processes whose mappings were read
+	fresh   map[int]bool        // processes whose mappings were read
+	without map[string][]string // the modules of a process that has none that a description names
 }
 
 func newPid() *Pid {
 	return &Pid{
 		byName: map[probe.Desc]*probe.Probe{}, files: map[fileKey]*userFile{},
-		noticed: map[string]bool{}, fresh: map[int]bool{},
+		noticed: map[string]bool{}, fresh: map[int]bool{}, without: map[string][]string{},
 		host: Host{
 			Procs:  symbol.NewProcesses(),
 			Ready:  func(int) error { return nil },
@@ -245,7 +247,28 @@ func (p *Pid) ofProcess(pid int, d probe.Desc) ([]*probe.Probe, error) {
 		return nil, procError("D_PROC_LIB", "process %d has no executable file", pid)
 	}
 	chosen := p.choose(pid, mods, d.Module)
+	if r.mods = mods; len(chosen) == 0 {
+		var names []string
+		for _, m := range mods {
+			names = append(names, m.name)
+		}
+		p.without[d.String()] = names
+	}
 	return r.inModules(chosen)
+}
+
+// Hint says what a process has in place of the module that a description names.
+func (p *Pid) Hint(desc string) string {
+	names := p.without[desc]
+	if names == nil {
+		return ""
+	}
+	const most = 8
+	list := strings.Join(names[:min(len(names), most)], ", ")
+	if n := len(names) - most; n > 0 {
+		list += fmt.Sprintf(" and %d more", n)
+	}
+	return fmt.Sprintf("so far the process has mapped %s; with -Z a library that it loads later is found then", list)
 }
 
 // choose returns the modules that a description means: by pattern, as a.out, by
@@ -436,12 +459,13 @@ func (u *userFile) list() {
 
 // request is one description at work.
 type request struct {
-	p   *Pid
-	pid int
-	d   probe.Desc
-	out []*probe.Probe
-	n   int // probes matched, also those over the limit
-	at  int // instructions matched by their class
+	p    *Pid
+	pid  int
+	mods []module // of the process
+	d    probe.Desc
+	out  []*probe.Probe
+	n    int // probes matched, also those over the limit
+	at   int // instructions matched by their class
 	// refused are functions without probes, by their module and the probe's name.
 	refused map[string][]string
 }
@@ -526,7 +550,7 @@ func (r *request) inFile(u *userFile, mod string) error {
 			if d.Module == "" || probe.IsGlob(d.Module) {
 				return nil
 			}
-			return u.noFunction(d, mod)
+			return r.noFunction(u, mod)
 		}
 		for _, i := range idx {
 			if err := r.inFunc(u, mod, u.canonical(i), true); err != nil {
@@ -580,7 +604,8 @@ func (u *userFile) canonical(i int) *function {
 
 // noFunction is the error for a function that is not there, with what is there
 // instead.
-func (u *userFile) noFunction(d probe.Desc, mod string) error {
+func (r *request) noFunction(u *userFile, mod string) error {
+	d := r.d
 	e := &syntax.Error{Tag: "D_PROC_FUNC", Msg: fmt.Sprintf("failed to lookup '%s' in module '%s'", d.Func, mod)}
 	if u.isIndirect(d.Func) {
 		e.Hint = "one of several is chosen when a program starts, and none has started: try '*" + d.Func + "*'"
@@ -588,8 +613,44 @@ func (u *userFile) noFunction(d probe.Desc, mod string) error {
 		e.Hint = "the file has no symbols; instructions can be named as a.out:-:ADDRESS"
 	} else if u.isInlined(d.Func) {
 		e.Hint = "it was inlined into its callers and has no code of its own: probe a caller, or compile it with __attribute__((noinline))"
+	} else if names := u.mangled(d.Func); len(names) > 0 {
+		e.Hint = "its symbol is " + strings.Join(names[:min(len(names), 3)], ", ")
+		if len(names) > 3 {
+			e.Hint += fmt.Sprintf(" or one of %d more", len(names)-3)
+		}
+	} else if other := r.moduleOf(d.Func); other != "" {
+		e.Hint = other + " has a function of that name"
+	} else if near := syntax.Nearest(d.Func, slices.Collect(maps.Keys(u.named))); near != "" {
+		e.Hint = "did you mean " + near + "?"
 	}
 	return e
+}
+
+// moduleOf is a module of the process that has a function.
+func (r *request) moduleOf(name string) string {
+	for _, m := range r.mods {
+		if u, err := m.open(); err == nil && len(u.named[name]) > 0 {
+			return m.name
+		}
+	}
+	return ""
+}
+
+// mangled are the symbols of C++ and Rust functions that their source calls by a
+// name, with or without what it is a member of.
+func (u *userFile) mangled(name string) []string {
+	var out []string
+	for sym := range u.named {
+		if !strings.HasPrefix(sym, "_Z") && !strings.HasPrefix(sym, "_R") {
+			continue
+		}
+		plain, err := demangle.ToString(sym, demangle.NoParams, demangle.NoTemplateParams)
+		if err == nil && (plain == name || strings.HasSuffix(plain, "::"+name)) {
+			out = append(out, sym)
+		}
+	}
+	slices.Sort(out)
+	return out
 }
 
 // inFunc makes the probes of one function. explicit says that it was named, so

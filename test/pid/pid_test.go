@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -189,6 +190,42 @@ func exitCode(err error) int {
 		return -1
 	}
 	return 0
+}
+
+// What could be meant by a name that is not there.
+func TestHints(t *testing.T) {
+	testkernel.RequireRoot(t)
+	prog := compile(t, source(t, "hints.cc", `
+		namespace shop { struct cart { __attribute__((noinline)) long total(long n) { __asm__ volatile(""); return 3 * n; } }; }
+		template <class T> __attribute__((noinline)) T doubled(T x) { __asm__ volatile(""); return x + x; }
+		extern "C" __attribute__((noinline)) void purchase(void) { __asm__ volatile(""); }
+		int main(void) { shop::cart c; purchase(); return c.total(0) + doubled<int>(0) + doubled<long>(0); }`), "-O1")
+	symbols, err := exec.Command("nm", prog).Output()
+	if err != nil {
+		t.Skip("SKIP-FEATURE: nm")
+	}
+	named := func(part string) []string {
+		return regexp.MustCompile(`\S*`+part+`\S*`).FindAllString(string(symbols), -1)
+	}
+	total, doubled := named("total"), named("doubled")
+	slices.Sort(doubled)
+	if len(total) != 1 || len(doubled) != 2 {
+		t.Fatalf("%q %q", total, doubled)
+	}
+	for _, c := range []struct{ desc, want string }{
+		{"a.out:purchas:entry", "hint: did you mean purchase?"},
+		{"a.out:total:entry", "hint: its symbol is " + total[0]},
+		{"a.out:doubled:return", "hint: its symbol is " + doubled[0] + ", " + doubled[1]},
+		{"a.out:malloc:entry", "hint: libc.so.6 has a function of that name"},
+		{"libc.so.6:purchase:entry", "hint: hints has a function of that name"},
+		{"libc:mallloc:entry", "hint: did you mean malloc?"},
+		{"libnosuch.so:quux:entry", "hint: so far the process has mapped hints, "},
+	} {
+		r := trace(t, "-n", "pid$target:"+c.desc, "-c", prog)
+		if exitCode(r.Err) != 1 || !strings.Contains(r.Stderr, c.want) {
+			t.Errorf("%s: %v, want %q:\n%s", c.desc, r.Err, c.want, r.Stderr)
+		}
+	}
 }
 
 // Every function of libc, entry and return, in programs that nobody here
