@@ -38,6 +38,7 @@ func TestLibraries(t *testing.T) {
 		src  string
 		want string // error, "" for none
 	}{
+		{"clauses", map[string]string{"a.d": "inline int x = 1;\nBEGIN { exit(0); }"}, `BEGIN { trace(x); }`, `"a.d", line 2: a library has declarations only, no clauses`},
 		{"inline", map[string]string{"a.d": answer}, "BEGIN { trace(answer); }", ""},
 		{"none", nil, "BEGIN { trace(answer); }", "in action list: failed to resolve answer: Unknown variable name"},
 		{"not a library", map[string]string{"a.txt": answer}, "BEGIN { trace(answer); }",

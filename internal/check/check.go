@@ -310,6 +310,9 @@ func (c *Checker) decls(f *syntax.File) {
 
 // clauseDecl types a clause once for each of its probe descriptions.
 func (c *Checker) clauseDecl(src *syntax.Clause) {
+	if c.file.lib {
+		fail(src.Pos(), "D_SYNTAX", "a library has declarations only, no clauses")
+	}
 	index := c.nextCls
 	c.nextCls++
 	for _, d := range src.Descs {
