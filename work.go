@@ -394,16 +394,17 @@ func (s *Session) finish() error {
 		if err := c.Newline(); err != nil {
 			return err
 		}
-		if err := c.PrintAggs(); err != nil {
-			return err
-		}
-		return c.Finish()
+		return c.PrintAggs()
 	}()
+	if err != nil {
+		return s.abort(err)
+	}
 	s.status = c.Status
-	return err
+	return c.Finish()
 }
 
-// abort ends tracing after an error that leaves no way to go on.
+// abort ends tracing after an error that leaves no way to go on: what was
+// printed before it is out.
 func (s *Session) abort(err error) error {
 	s.work.done = true
 	s.rt.SetActivity(bpf.Stopped)

@@ -1669,13 +1669,15 @@ func (c *Checker) member(x *syntax.Member) val {
 }
 
 // stackMember is a member of the value of a stack: how many frames it has,
-// their addresses, and whose they are.
+// their addresses, whether they are a process's, and which.
 func (c *Checker) stackMember(pos syntax.Pos, v val, name string) val {
 	user := types.IsUStack(v.typ())
 	base := &Conv{E{types.TVoidPtr, pos}, v.x}
 	switch name {
 	case "is_user":
 		return mkConst(pos, truth(user), types.TInt)
+	case "pid": // 0 in a kernel's
+		return c.mem(pos, base, types.StackPID, types.TUint32, v.write)
 	case "depth":
 		m := c.mem(pos, base, types.StackDepth, types.TUint32, v.write)
 		m.lval = v.lval
@@ -1687,7 +1689,7 @@ func (c *Checker) stackMember(pos syntax.Pos, v val, name string) val {
 		}
 		return c.mem(pos, base, types.StackFrames, &types.Array{Elem: types.TUint64, N: c.intOption(option)}, v.write)
 	}
-	failHint(pos, "it has depth, addrs[] and is_user", "D_TYPE_MEMBER", "%s is not a member of %s", name, v.typ())
+	failHint(pos, "it has depth, addrs[], is_user and pid", "D_TYPE_MEMBER", "%s is not a member of %s", name, v.typ())
 	panic("unreachable")
 }
 

@@ -345,6 +345,7 @@ func (c *Consumer) print(v *View, index int, payload []byte) error {
 	c.head(v, index)
 	for i := range v.Rec.Actions {
 		if err := c.action(&v.Rec.Actions[i], v, d, payload); err != nil {
+			c.emit() // what comes before it
 			return err
 		}
 	}
@@ -431,6 +432,9 @@ func (c *Consumer) report(a *dif.Action, v *View, d *probe.Desc, payload []byte)
 
 // action prints one action of a record, or does at consumer time what it asks for.
 func (c *Consumer) action(a *dif.Action, v *View, d *probe.Desc, payload []byte) error {
+	if slices.ContainsFunc(a.Fields, func(f dif.Field) bool { return tooDeep(&f, payload) }) {
+		return errors.New("Data record has incorrect size")
+	}
 	switch a.Kind {
 	case dif.ActTrace, dif.ActStack, dif.ActUStack, dif.ActJStack,
 		dif.ActSym, dif.ActFunc, dif.ActMod, dif.ActUSym, dif.ActUFunc, dif.ActUMod, dif.ActUAddr:

@@ -189,6 +189,12 @@ func stack(f *dif.Field, b []byte) (pid int32, pcs []uint64) {
 	return pid, frames(b)
 }
 
+// tooDeep reports whether a field is the value of a stack that claims more
+// frames than it has room for: a program can write to its depth.
+func tooDeep(f *dif.Field, payload []byte) bool {
+	return f.Sized && int(binary.LittleEndian.Uint32(payload[f.Off+types.StackDepth:])) > (f.Size-types.StackFrames)/8
+}
+
 // keyPart decodes a part of an aggregation key. str resolves the numbers of
 // probe strings. Addresses that name the same function or module are made
 // equal by start, so that they share a row.

@@ -51,6 +51,7 @@ var (
 
 // Offsets in the value of a stack.
 const (
+	StackPID    = 0
 	StackDepth  = 4
 	StackFrames = 8
 )
