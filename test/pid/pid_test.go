@@ -195,7 +195,7 @@ func exitCode(err error) int {
 // What could be meant by a name that is not there.
 func TestHints(t *testing.T) {
 	testkernel.RequireRoot(t)
-	prog := compile(t, source(t, "hints.cc", `
+	prog := testkernel.Compile(t, source(t, "hints.cc", `
 		namespace shop { struct cart { __attribute__((noinline)) long total(long n) { __asm__ volatile(""); return 3 * n; } }; }
 		template <class T> __attribute__((noinline)) T doubled(T x) { __asm__ volatile(""); return x + x; }
 		extern "C" __attribute__((noinline)) void purchase(void) { __asm__ volatile(""); }
@@ -221,7 +221,7 @@ func TestHints(t *testing.T) {
 		{"libc:mallloc:entry", "hint: did you mean malloc?"},
 		{"libnosuch.so:quux:entry", "hint: so far the process has mapped hints, "},
 	} {
-		r := trace(t, "-n", "pid$target:"+c.desc, "-c", prog)
+		r := testkernel.Trace(t, "-n", "pid$target:"+c.desc, "-c", prog)
 		if exitCode(r.Err) != 1 || !strings.Contains(r.Stderr, c.want) {
 			t.Errorf("%s: %v, want %q:\n%s", c.desc, r.Err, c.want, r.Stderr)
 		}
