@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"strconv"
+	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -50,6 +51,86 @@ func TestEventsWake(t *testing.T) {
 		}
 		cmd.Wait()
 	}
+}
+
+// A process in a root of its own that has gone before anybody looked: its file
+// is known by another process that has it mapped.
+func TestEventsOfGoneElsewhere(t *testing.T) {
+	testkernel.RequireRoot(t)
+	testkernel.CheckLeaks(t)
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	root := t.TempDir()
+	b, err := os.ReadFile(self)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(root+"/inside", b, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	e, err := WatchEvents()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	procs := symbol.NewProcesses()
+	o, err := symbol.Open(self)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fn, ok := o.Named("godtrace/internal/process.TestEventsOfGone")
+	if !ok {
+		t.Fatal("the test has no symbols")
+	}
+	inside := func(arg ...string) *exec.Cmd {
+		cmd := exec.Command("/inside", arg...)
+		cmd.SysProcAttr = &syscall.SysProcAttr{Chroot: root}
+		cmd.Dir, cmd.Env = "/", []string{}
+		return cmd
+	}
+	lookup := func(pid int) symbol.Loc { return procs.Lookup(pid, fn.Value+1) }
+	gone := inside("-test.run=NothingOfThatName")
+	if err := gone.Run(); err != nil {
+		t.Fatal(err)
+	}
+	e.Drain(procs)
+	if l := lookup(gone.Process.Pid); l.Module != "inside" || l.Name != "" {
+		t.Errorf("nobody has seen the file: %v", l)
+	}
+	lives := inside("-test.run=TestWaitsForInput")
+	lives.Env = []string{"WAIT=1"}
+	in, _ := lives.StdinPipe()
+	out, _ := lives.StdoutPipe()
+	if err := lives.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := out.Read(make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	if l := lookup(lives.Process.Pid); l.Name != fn.Name {
+		t.Errorf("the process that lives: %v", l)
+	}
+	in.Close()
+	lives.Wait()
+	again := inside("-test.run=NothingOfThatName")
+	if err := again.Run(); err != nil {
+		t.Fatal(err)
+	}
+	e.Drain(procs)
+	if l := lookup(again.Process.Pid); l.Name != fn.Name || l.Off != 1 || l.Module != "inside" {
+		t.Errorf("process %d: %v, want inside`%s+0x1", again.Process.Pid, l, fn.Name)
+	}
+}
+
+// TestWaitsForInput is the program of another test.
+func TestWaitsForInput(t *testing.T) {
+	if os.Getenv("WAIT") == "" {
+		return
+	}
+	os.Stdout.WriteString("x")
+	os.Stdin.Read(make([]byte, 1))
 }
 
 // Processes that have gone before anybody looked are known by what they mapped.

@@ -93,7 +93,8 @@ type Processes struct {
 	buf     []byte // for files of /proc
 	procs   map[int]*Process
 	objects map[fileID]*ObjectFile
-	ended   []*Process // see NoteExit
+	inodes  map[inode]*ObjectFile // the same, by what mappings say
+	ended   []*Process            // see NoteExit
 }
 
 // fileID tells whether an object read before is still the file mapped now.
@@ -134,9 +135,16 @@ func idOf(st *unix.Stat_t) fileID {
 	return fileID{st.Dev, st.Ino, st.Size, st.Mtim.Nano()}
 }
 
+// inode is a file as /proc/PID/maps has it. On some file systems stat(2) says
+// otherwise.
+type inode struct {
+	dev string
+	ino uint64
+}
+
 // NewProcesses returns an empty set.
 func NewProcesses() *Processes {
-	return &Processes{procs: map[int]*Process{}, objects: map[fileID]*ObjectFile{}}
+	return &Processes{procs: map[int]*Process{}, objects: map[fileID]*ObjectFile{}, inodes: map[inode]*ObjectFile{}}
 }
 
 // Process is what is known about one process: its mappings now and, because
@@ -514,10 +522,9 @@ func (p *Process) load(m *mapped) {
 	}
 }
 
-// file is the file behind a mapping, nil if there is none. The entry in
-// map_files is that very file, whatever happened to its name and whatever the
-// mount namespace; it needs privilege. The name, seen through the process's
-// root, comes next.
+// file is the file behind a mapping, nil if there is none. Of a process that
+// has gone it is what others have mapped of that inode: an open file keeps it
+// from being used again.
 func (p *Process) file(m *mapped) *ObjectFile {
 	if m.Path == "[vdso]" {
 		return p.vdso(m)
@@ -525,6 +532,19 @@ func (p *Process) file(m *mapped) *ObjectFile {
 	if m.Inode == 0 {
 		return nil
 	}
+	id := inode{m.Dev, m.Inode}
+	o := p.openFile(m)
+	if o == nil {
+		return p.set.inodes[id]
+	}
+	p.set.inodes[id] = o
+	return o
+}
+
+// openFile opens the file behind a mapping. The entry in map_files is that very
+// file, whatever happened to its name and whatever the mount namespace; it
+// needs privilege. The name, seen through the process's root, comes next.
+func (p *Process) openFile(m *mapped) *ObjectFile {
 	root := p.proc("root")
 	names := []string{fmt.Sprintf("%s/%x-%x", p.proc("map_files"), m.Start, m.End)}
 	if !m.Deleted {
