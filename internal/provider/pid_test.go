@@ -5,7 +5,6 @@ import (
 	"os"
 	"os/exec"
 	"testing"
-	"time"
 
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
@@ -124,7 +123,7 @@ func TestTrap(t *testing.T) {
 	if !ok {
 		t.Fatal("no read")
 	}
-	time.Sleep(100 * time.Millisecond) // until it reads
+	testkernel.AwaitCall(t, cmd.Process.Pid, "0 0x0") // read its input
 	f, err := os.Open(libc)
 	if err != nil {
 		t.Fatal(err)

@@ -13,7 +13,10 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
+
+	"golang.org/x/sys/unix"
+
+	"godtrace/internal/testkernel"
 )
 
 // Rows against readelf's interpretation of the same section.
@@ -167,8 +170,8 @@ func TestUnwindAgainstGDB(t *testing.T) {
 			defer cmd.Wait()
 			defer cmd.Process.Kill()
 			bufio.NewReader(stdout).ReadString('\n')
-			time.Sleep(10 * time.Millisecond) // from write to pause
 			pid := cmd.Process.Pid
+			testkernel.AwaitCall(t, pid, strconv.Itoa(unix.SYS_PAUSE))
 			out := tool(t, "gdb", "-nx", "-batch", "-p", strconv.Itoa(pid), "-ex", "info registers rip rsp rbp", "-ex", "bt")
 			var regs Regs
 			for _, m := range regLine.FindAllStringSubmatch(out, -1) {

@@ -273,6 +273,21 @@ func wait(done func() bool) {
 	}
 }
 
+// AwaitCall returns once a process sleeps in a system call, given as proc(5) has
+// it in /proc/PID/syscall or the beginning of that: the number, and arguments in
+// hexadecimal.
+func AwaitCall(t testing.TB, pid int, call string) {
+	t.Helper()
+	var b []byte
+	for end := time.Now().Add(Patience()); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		var err error
+		if b, err = os.ReadFile(fmt.Sprintf("/proc/%d/syscall", pid)); err == nil && strings.HasPrefix(string(b), call+" ") {
+			return
+		}
+	}
+	t.Fatalf("process %d is not in call %q, but in %q", pid, call, b)
+}
+
 // moduleRoot is the folder of go.mod, found upwards from the working folder.
 func moduleRoot() (string, error) {
 	dir, err := os.Getwd()
