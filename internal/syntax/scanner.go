@@ -558,8 +558,9 @@ func (s *scanner) nextTop(c byte) {
 		return
 	}
 	// "int*" may begin "int*x;" as well as "int*{…}". A word that could be a
-	// type is one, unless what follows can only continue a description.
-	if s.pspec || strings.ContainsAny(text, ":-.?!`$[]\\") || text == "BEGIN" || text == "END" || text == "ERROR" {
+	// type is one, unless what follows can only continue a description. With
+	// pspec it is a description, unless what follows can only be a declaration.
+	if s.pspec && !declares(s.src[i:]) || strings.ContainsAny(text, ":-.?!`$[]\\") || text == "BEGIN" || text == "END" || text == "ERROR" {
 		return
 	}
 	word, _, star := strings.Cut(text, "*")
@@ -579,6 +580,13 @@ func (s *scanner) nextTop(c byte) {
 	if keywords[word] {
 		s.tok = Keyword
 	}
+}
+
+// declares reports whether a word before rest can only begin a declaration: a
+// semicolon comes before any predicate or body.
+func declares(rest string) bool {
+	i := strings.IndexAny(rest, ";{/")
+	return i >= 0 && rest[i] == ';'
 }
 
 // pathLen is the length of the path at the start of p if a colon ends it: the

@@ -249,6 +249,22 @@ func TestProbeDesc(t *testing.T) {
 			t.Errorf("%s: got %s, want %s", test.src, got, test.want)
 		}
 	}
+	// What can only be a declaration is one.
+	for src, decls := range map[string]int{"foo_t x; BEGIN { }": 1, "foo_t *x, y[int]; BEGIN { }": 1, "BEGIN { } foo_t x;": 1, "foo_t { x = 1; }": 0, "foo_t /x/ { ; }": 0} {
+		f, err := Parse("", []byte(src), Options{Spec: SpecName, PSpec: true, IsType: testOptions.IsType})
+		if err != nil {
+			t.Errorf("%s: %v", src, err)
+			continue
+		}
+		for _, d := range f.Decls {
+			if _, ok := d.(*VarDecl); ok {
+				decls--
+			}
+		}
+		if decls != 0 {
+			t.Errorf("%s: %d declarations missing", src, decls)
+		}
+	}
 	f, err := Parse("", []byte("42 { trace(1); }"), Options{Spec: SpecID})
 	if err != nil || f.Decls[0].(*Clause).Descs[0].ID != 42 {
 		t.Errorf("probe identifier: %v", err)
