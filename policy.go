@@ -82,6 +82,7 @@ func parsePolicy(file, text string) (*policy, error) {
 	return p, nil
 }
 
+// parsePolicyRule reads the words of a line.
 func parsePolicyRule(w []string) (policyRule, error) {
 	r := policyRule{kind: w[0]}
 	w = w[1:]

@@ -223,6 +223,7 @@ func (a weight) compare(b weight) int {
 	return cmp.Compare(a.zero, b.zero)
 }
 
+// weight weighs the value as it was aggregated, not normalized.
 func (d Datum) weight() weight {
 	s := d.Spec
 	d.Normal = 1

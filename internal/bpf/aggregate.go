@@ -20,6 +20,8 @@ import (
 // and the form << 32.
 const formShift = 32
 
+// aggregate emits the update of an aggregation: it finds the words of this CPU,
+// of the epoch, and of the key, making them if need be.
 func (f *fn) aggregate(in *dif.Ins) {
 	c, p := f.c, f.p
 	fm := &p.forms[in.Sym]

@@ -94,6 +94,8 @@ func (f *fn) unsupported(in *dif.Ins, what, why string) {
 	}
 }
 
+// builtin puts the value of a built-in variable that is a number into its
+// register, by way of r0.
 func (f *fn) builtin(in *dif.Ins) {
 	c := f.c
 	switch id := dif.BuiltinID(in.Sym); id {

@@ -476,6 +476,7 @@ var aluOps = map[dif.Op]uint8{
 	dif.Shl: opLsh, dif.Shr: opRsh, dif.Sar: opArsh,
 }
 
+// ins emits one instruction of DIF.
 func (f *fn) ins(in *dif.Ins) {
 	c := f.c
 	switch in.Op {
@@ -671,6 +672,8 @@ func (f *fn) storeReg(n int, base reg, off int, v dif.Reg) {
 	f.c.store(n, base, off, f.get(v, r2))
 }
 
+// binary emits an operation of two operands, in the result's own register where
+// that can be.
 func (f *fn) binary(in *dif.Ins) {
 	c := f.c
 	op := aluOps[in.Op]

@@ -61,6 +61,7 @@ const (
 	flagSleepable = 1 << 4
 )
 
+// spec is what the kind of a group's attachment demands of the load.
 func (p *plan) spec(gp *groupPlan) (progSpec, error) {
 	g := gp.g
 	var s progSpec
@@ -115,6 +116,8 @@ func (p *plan) spec(gp *groupPlan) (progSpec, error) {
 	return s, nil
 }
 
+// loadGroup writes and loads the program of a group; it returns its number of
+// instructions too.
 func (r *Runtime) loadGroup(p *plan, gp *groupPlan) (*ebpf.Program, int, error) {
 	c := &code{}
 	if err := p.program(c, gp); err != nil {
@@ -244,6 +247,8 @@ type sub struct {
 	entry label
 }
 
+// subprogram writes the clauses of s as a function of context, scratch level,
+// probe and user registers, in r1 to r4.
 func (p *plan) subprogram(c *code, gp *groupPlan, s *sub) error {
 	out := c.newLabel()
 	if len(s.fns) > 1 {
@@ -287,6 +292,8 @@ type mainFn struct {
 	err   error
 }
 
+// emit writes the main function of a program: is it time for it to fire, whose
+// probe is it, a scratch level, then the clauses one after the other.
 func (m *mainFn) emit() {
 	p, gp, c := m.p, m.gp, m.c
 	out := c.newLabel()

@@ -228,6 +228,8 @@ type groupPlan struct {
 
 func align(n, a int) int { return (n + a - 1) &^ (a - 1) }
 
+// newPlan decides everything about a load. It makes nothing: maps come after it,
+// then programs.
 func newPlan(cfg *Config, ncpu int) (*plan, error) {
 	p := &plan{cfg: cfg, obj: cfg.Object, ncpu: ncpu, hasErr: cfg.Error != nil && len(cfg.Error.Clauses) > 0}
 	if p.obj == nil {

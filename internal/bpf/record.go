@@ -94,6 +94,9 @@ func (p *plan) trailer(spec bool) int {
 // themselves are larger: the consumer keeps each speculation within its size.
 const specOverhead = 16
 
+// recBegin reserves a record, of the principal ring or, with a speculation in A,
+// of the speculative one, and writes its header but for the first word. Without
+// room the clause ends.
 func (f *fn) recBegin(in *dif.Ins) {
 	c, p := f.c, f.p
 	rec := p.obj.Records[in.Sym]

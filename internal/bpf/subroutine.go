@@ -11,6 +11,7 @@ import (
 // Subroutines that take a few instructions are written out here; the others
 // are routines of the library.
 
+// subroutine emits a call of one of D's subroutines.
 func (f *fn) subroutine(in *dif.Ins) {
 	c := f.c
 	arg := func(i int) dif.Reg {
@@ -594,6 +595,7 @@ func (f *fn) progenyof(in *dif.Ins, pid dif.Reg) {
 
 // Actions with an effect at the time of the firing.
 
+// action emits what an action does at the time of the firing.
 func (f *fn) action(in *dif.Ins) {
 	c, p := f.c, f.p
 	var a0 dif.Reg

@@ -74,6 +74,9 @@ func (f *fn) varMem(sym int32, tmp reg) (reg, int) {
 	return tmp, 0
 }
 
+// variable emits an access to a variable without keys. One of a thread that has
+// no storage yet reads as zero; where storage cannot be had for a store, that is
+// a dynamic variable drop.
 func (f *fn) variable(in *dif.Ins) {
 	c := f.c
 	v := f.p.obj.Vars[in.Sym]
@@ -214,6 +217,8 @@ func (f *fn) dynArgs(in *dif.Ins) {
 	f.tempPtr(r2, in.Temp, -f.p.vars[in.Sym].prefix)
 }
 
+// dynamic emits an access to an element of an array. Storing zero deletes it, as
+// in D; an element that finds no room is a dynamic variable drop.
 func (f *fn) dynamic(in *dif.Ins) {
 	c := f.c
 	v := f.p.obj.Vars[in.Sym]

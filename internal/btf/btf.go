@@ -246,6 +246,7 @@ func (s *Spec) index() error {
 	return s.indexErr
 }
 
+// scan notes where types begin and what their names are.
 func (s *Spec) scan() error {
 	b := s.types
 	names := make([]uint32, 0, len(b)/26+stride) // a kernel's records take some 29 bytes on average

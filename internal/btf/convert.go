@@ -39,6 +39,7 @@ func (s *Spec) Type(id ID) (types.Type, error) {
 	return m.t, nil
 }
 
+// make is the type of a number, made when first asked for.
 func (s *Spec) make(id ID) (made, error) {
 	if id == 0 {
 		return made{t: types.TVoid}, nil
@@ -73,6 +74,7 @@ func (s *Spec) make(id ID) (made, error) {
 	return m, nil
 }
 
+// build makes the type of a record that is in the blob itself.
 func (s *Spec) build(id ID, r raw) (made, error) {
 	name := string(s.str(r.name))
 	switch r.kind() {
@@ -341,6 +343,7 @@ func (s *Spec) LookupEnumerator(name string) (*types.Enum, types.Enumerator, boo
 	return nil, types.Enumerator{}, false
 }
 
+// enumerator finds an enumeration constant of the blob itself.
 func (s *Spec) enumerator(name string) (*types.Enum, types.Enumerator, bool) {
 	none := types.Enumerator{}
 	if name == "" || s.index() != nil {

@@ -84,6 +84,7 @@ func (s *Spec) findString(name string) (off uint32, ok bool) {
 	return s.firstStr + uint32(i) + 1, true
 }
 
+// hashed looks a name up in the hash table, which it makes first.
 func (s *Spec) hashed(name string) (ids []ID) {
 	x := &s.byName
 	if x.table == nil {

@@ -165,6 +165,7 @@ func (f *fn) expr(e check.Expr) val {
 	return v
 }
 
+// value compiles an expression by its kind.
 func (f *fn) value(e check.Expr) val {
 	switch e := e.(type) {
 	case *check.Const:

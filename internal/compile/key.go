@@ -95,6 +95,7 @@ func (k *key) done(size int) int32 {
 	return k.t
 }
 
+// storePart stores a part of a tuple in the temporary t.
 func (f *fn) storePart(t int32, fl dif.Field, v val) {
 	i := dif.Ins{Temp: t, Imm: int64(fl.Off), Size: int32(fl.Size)}
 	switch fl.Kind {

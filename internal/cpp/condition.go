@@ -142,6 +142,8 @@ func (e *evaluator) binary(least int, live bool) value {
 	}
 }
 
+// apply is x op y as C has it in #if: unsigned if one of them is. live says that
+// the value counts, so that division by zero is an error.
 func (e *evaluator) apply(op string, x, y value, live bool) value {
 	truth := func(b bool) value {
 		if b {
@@ -220,6 +222,7 @@ func (e *evaluator) apply(op string, x, y value, live bool) value {
 	panic("cpp: operator " + op)
 }
 
+// unary evaluates an operand with the operators before it.
 func (e *evaluator) unary(live bool) value {
 	e.depth++
 	if e.depth > maxNest {

@@ -254,6 +254,7 @@ __attribute__(x)
 __asm__(x)
 `
 
+// predefine defines what is defined before the first line.
 func (p *processor) predefine() {
 	p.cur = &file{name: "<command line>", next: 1}
 	def := func(s string) { p.define(tokenize(s)) }
@@ -493,6 +494,7 @@ func glues(a, b token) bool {
 	return x == y && strings.IndexByte("+-&|<>^/#.", x) >= 0 || x == '-' && y == '>' || x == '/' && y == '*' || x == '*' && y == '/'
 }
 
+// directive obeys a line that began with #; s is what follows.
 func (p *processor) directive(s string) {
 	f := p.cur
 	toks := trim(tokenize(s))

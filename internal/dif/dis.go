@@ -310,6 +310,7 @@ func (f *difo) ldv(op string, id, r int) {
 	f.wide(op, id, r, f.varNote(id))
 }
 
+// build translates a segment of a clause into DIF as DTrace has it.
 func (f *difo) build(s segment) {
 	seg := slices.Clone(s.code)
 	f.seg, f.at = seg, s.at
@@ -755,6 +756,7 @@ func typeText(t types.Type, size int, ref bool) string {
 	return sized(kind, int32(size), ref)
 }
 
+// print writes the listing in the form of dtrace -S: text, then the variables.
 func (f *difo) print(w io.Writer, id int) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "\nDIFO 0x%x returns %s\n", id, f.ret)

@@ -449,6 +449,7 @@ func (x *exec) temp(i *Ins, off, n int) []byte {
 	return b
 }
 
+// ins executes one instruction.
 func (x *exec) ins(i *Ins) {
 	m, r := x.m, x.regs
 	n := int(i.Size)
@@ -773,6 +774,7 @@ func (x *exec) setRef(i *Ins, c *cell, str bool) {
 	}
 }
 
+// dynamic is an access to an element of an array.
 func (x *exec) dynamic(i *Ins) {
 	m, v := x.m, x.m.Obj.Vars[i.Sym]
 	k := dynKey{sym: i.Sym}
@@ -866,6 +868,7 @@ func (x *exec) payload(i *Ins) []byte {
 	return x.rec[HdrSize:][i.Imm : i.Imm+int64(i.Size)]
 }
 
+// act is an action that takes effect at the time of the firing.
 func (x *exec) act(i *Ins) {
 	m := x.m
 	args := make([]int64, len(i.Args))

@@ -50,6 +50,7 @@ func (r *Record) String() string {
 	return b.String()
 }
 
+// text is the instruction as Print shows it.
 func (i *Ins) text(o *Object) string {
 	var p []string
 	add := func(format string, args ...any) { p = append(p, fmt.Sprintf(format, args...)) }

@@ -64,6 +64,7 @@ func (x *exec) scratch(n int64) uint64 {
 	return x.m.alloc(int(n+7)&^7, true, false)
 }
 
+// subr executes a subroutine on the arguments a and gives its value.
 func (x *exec) subr(i *Ins, s Subr, a []int64) int64 {
 	m := x.m
 	opt := func(k int, def int64) int64 {

@@ -31,6 +31,8 @@ type verifier struct {
 
 func (s *state) clone() *state { return &state{append([]uint64(nil), s.set...), s.rec} }
 
+// run goes over the code once. Jumps only go forward, so that what holds at a
+// label is what all paths to it agree on.
 func (v *verifier) run() error {
 	cl := v.cl
 	if n := len(cl.Code); n == 0 || cl.Code[n-1].Op != Ret {
@@ -113,6 +115,7 @@ func (v *verifier) err(k int, format string, args ...any) error {
 	return fmt.Errorf("dif: %s, instruction %d (%s): %s", v.cl.Name, k, v.cl.Code[k].Op, fmt.Sprintf(format, args...))
 }
 
+// ins checks instruction k in the state cur.
 func (v *verifier) ins(k int, i *Ins, cur *state) error {
 	info := ops[i.Op]
 	var bad Reg
@@ -157,6 +160,7 @@ func (v *verifier) ins(k int, i *Ins, cur *state) error {
 	return v.record(k, i, cur)
 }
 
+// temp checks that an instruction stays within its temporary.
 func (v *verifier) temp(k int, i *Ins) error {
 	if ops[i.Op].temp == noTemp {
 		return nil
@@ -193,6 +197,7 @@ func (v *verifier) temp(k int, i *Ins) error {
 	return nil
 }
 
+// sym checks that what an instruction names is in the object.
 func (v *verifier) sym(k int, i *Ins) error {
 	n := -1
 	what := ""

@@ -335,6 +335,9 @@ func (a *abi) classify(t types.Type) (cls [2]class, ok bool) {
 	return cls, a.classes(t, 0, &cls, 0, &budget)
 }
 
+// classes gives the class of each eightbyte of a value at off (System V ABI,
+// AMD64 supplement, 3.2.3); false where it goes to memory, or is too deep or too
+// large to tell.
 func (a *abi) classes(t types.Type, off int64, cls *[2]class, depth int, budget *int) bool {
 	if *budget--; *budget < 0 || depth > 32 {
 		return false

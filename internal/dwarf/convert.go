@@ -372,6 +372,7 @@ func opaque(size int64) types.Type {
 	return &types.Array{Elem: types.TUChar, N: max(size, 0)}
 }
 
+// base is the type of a DW_TAG_base_type, by its encoding and size in bytes.
 func base(e *dw.Entry, name string, size int64) (types.Type, error) {
 	const (
 		address = iota + 1
@@ -413,6 +414,7 @@ func base(e *dw.Entry, name string, size int64) (types.Type, error) {
 	return b, nil
 }
 
+// array makes the type of a DW_TAG_array_type, of all its dimensions.
 func (f *File) array(e *dw.Entry, m *made) error {
 	elem, _, err := f.wanted(e)
 	if err != nil {
@@ -495,6 +497,7 @@ func (f *File) prototype(e *dw.Entry, m *made) error {
 	})
 }
 
+// enum makes the type of a DW_TAG_enumeration_type, with its constants.
 func (f *File) enum(e *dw.Entry, m *made, name string, size int64) error {
 	n := &types.Enum{Tag: f.qualified(e.Offset, name), Scope: f.scope(), Bytes: size, Incomplete: declared(e)}
 	under, _, err := f.wanted(e)

@@ -54,6 +54,7 @@ const (
 // be said, and D's own. A length prefix demands exactly that type.
 var conversions = dictionary()
 
+// dictionary is the table of conversions by their names, each with what it takes.
 func dictionary() map[string]*conversion {
 	all := []conversion{
 		{"a", 0, address, isKernelAddr, kernelAddr},

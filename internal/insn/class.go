@@ -195,6 +195,7 @@ func (in Insn) Class() Class {
 	return Other
 }
 
+// class1 is the class of a one-byte opcode.
 func (in Insn) class1() Class {
 	switch op := in.Op; {
 	case op < 6:
@@ -277,6 +278,7 @@ func (in Insn) class1() Class {
 	return Other
 }
 
+// class0F is the class of an opcode after 0F.
 func (in Insn) class0F() Class {
 	switch op := in.Op; {
 	case op >= 0x80 && op < 0x90:
@@ -378,6 +380,7 @@ func (in Insn) hint() Class {
 	return Nop
 }
 
+// class0F01 is the class within the group 0F 01, of system instructions.
 func (in Insn) class0F01() Class {
 	if in.IsMem() {
 		switch in.Reg() {
@@ -411,6 +414,7 @@ func (in Insn) class0F01() Class {
 	return Other
 }
 
+// class0FAE is the class within the group 0F AE, of state and fences.
 func (in Insn) class0FAE() Class {
 	if !in.IsMem() {
 		if in.Prefix&(Rep|Repne|OpSize) == 0 {

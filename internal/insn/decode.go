@@ -162,6 +162,8 @@ func Decode(code []byte) (Insn, error) { return decode(code, true) }
 // Decode32 decodes the first instruction of code in 32-bit mode.
 func Decode32(code []byte) (Insn, error) { return decode(code, false) }
 
+// decode decodes the instruction at the start of code. The error is ErrTruncated
+// where code ends first, ErrTooLong where no instruction is that long.
 func decode(code []byte, bits64 bool) (Insn, error) {
 	in := Insn{bits64: bits64}
 	limit := ErrTruncated

@@ -171,6 +171,7 @@ func PIDs() []int {
 
 var le = binary.LittleEndian
 
+// tell notes an event and says what it means for the process.
 func (v *event) tell(to *symbol.Processes) (c Change) {
 	b := v.body
 	switch {

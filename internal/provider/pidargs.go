@@ -76,6 +76,7 @@ func sameArgs(a, b []probe.Arg) bool {
 	return true
 }
 
+// args types the arguments of the function, or with ret its result.
 func (src debugSource) args(ret bool) ([]probe.Arg, error) {
 	obj := src.file.obj
 	switch {

@@ -43,6 +43,8 @@ func (p *Process) jitted(addr uint64) (module, name string, start uint64, ok boo
 	return p.jit.module, name, start, ok
 }
 
+// jitMapped names an address from the file /tmp/perf-PID.map, in which runtimes
+// list the code they generate: name, and where it begins.
 func (p *Process) jitMapped(addr uint64) (string, uint64, bool) {
 	if p.jit == nil {
 		// The runtime names the file by the PID it knows itself.

@@ -454,6 +454,7 @@ func (p *Process) find(addr uint64) (*mapped, int) {
 	return nil, 0
 }
 
+// resolve names an address that lies in a mapping, nil where nothing is mapped.
 func (p *Process) resolve(m *mapped, addr uint64) Loc {
 	loc := Loc{Addr: addr}
 	if m == nil {

@@ -163,6 +163,7 @@ type span struct {
 	from, to   int // its rows in frames.rows
 }
 
+// parse reads the whole section: its rows, in order of addresses.
 func (f *frames) parse() []Row {
 	f.cies = map[int]*cie{}
 	var spans []span

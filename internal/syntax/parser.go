@@ -380,6 +380,7 @@ func (p *parser) stmtList() []Stmt {
 	return list
 }
 
+// stmt parses a statement of a clause.
 func (p *parser) stmt() Stmt {
 	defer p.deeper()()
 	pos := node{p.pos}
@@ -631,6 +632,7 @@ func (p *parser) castAhead() bool {
 	return known && (s.tok == Mul || s.tok == LBrack || s.tok == LParen || s.tok == Keyword && typeWords[s.text])
 }
 
+// primary parses what operators apply to.
 func (p *parser) primary() Expr {
 	pos := node{p.pos}
 	p.height = 1
@@ -795,6 +797,7 @@ func (p *parser) args(end Token) []Expr {
 	return list
 }
 
+// postfix parses indexes, members, ++ and -- behind x.
 func (p *parser) postfix(x Expr) Expr {
 	for {
 		pos := node{p.pos}
@@ -1165,6 +1168,8 @@ func (p *parser) declarator(rule nameRule) *Declarator {
 	return d
 }
 
+// declaratorParts parses pointers, a name or parentheses, arrays and parameters,
+// from the inside out.
 func (p *parser) declaratorParts(d *Declarator, rule nameRule) {
 	defer p.deeper()()
 	var ptrs []DeclPart

@@ -233,6 +233,7 @@ const (
 	precPostfix
 )
 
+// expr prints x, in parentheses if it binds less than least.
 func (p *printer) expr(x Expr, least int) {
 	prec := precPostfix
 	switch x := x.(type) {

@@ -215,6 +215,8 @@ func (s *scanner) ident() {
 	}
 }
 
+// number reads an integer constant with its suffixes; those of floating point are
+// refused.
 func (s *scanner) number() {
 	start := s.off
 	i := start

@@ -27,6 +27,8 @@ func Godtrace(t testing.TB) string {
 	return program(t, "GODTRACE_BIN", "./cmd/godtrace", "godtrace")
 }
 
+// program is the path of a program of this module: in the folder that the
+// environment variable env names, or built now.
 func program(t testing.TB, env, pkg, name string) string {
 	t.Helper()
 	if dir := os.Getenv(env); dir != "" {

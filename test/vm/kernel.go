@@ -125,6 +125,7 @@ func openImage(dir string) (Image, error) {
 	return img, nil
 }
 
+// fetch downloads the kernel's packages and unpacks what guests need into dir.
 func (k Kernel) fetch(dir string, log io.Writer) error {
 	if err := os.MkdirAll(filepath.Join(dir, "x"), 0o755); err != nil {
 		return err
