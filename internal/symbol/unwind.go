@@ -101,12 +101,15 @@ func (o *Object) readFrames() ([]Row, error) {
 	if o.Machine != elf.EM_X86_64 {
 		return nil, fmt.Errorf("%s: unwind tables are read for x86-64 only, not %v", o.Path, o.Machine)
 	}
-	goRows := o.goRows()
+	made := o.goRows()
+	if made == nil {
+		made = o.v8Rows()
+	}
 	fr := frames{eh: true, text: ^uint64(0)}
 	h, b, err := o.Section(".eh_frame")
 	if err != nil || h.Type == elf.SHT_NOBITS || len(b) == 0 {
-		if goRows != nil {
-			return goRows, nil
+		if made != nil {
+			return made, nil
 		}
 		fr.eh = false
 		if h, b, err = o.Section(".debug_frame"); err != nil {
@@ -117,7 +120,20 @@ func (o *Object) readFrames() ([]Row, error) {
 	if s := o.file.Section(".text"); s != nil {
 		fr.text = s.Addr
 	}
-	return overlay(fr.parse(), goRows), nil
+	return overlay(fr.parse(), made), nil
+}
+
+// v8Rows are rows for the built-in functions of V8, the engine of node and its
+// kin: generated code without tables, which keeps frame pointers because V8's own
+// stack walks go by them. Two symbols say where it lies.
+func (o *Object) v8Rows() []Row {
+	code, ok1 := o.Named("v8_Default_embedded_blob_code_")
+	size, ok2 := o.Named("v8_Default_embedded_blob_code_size_")
+	var n [4]byte
+	if !ok1 || !ok2 || o.ReadAt(n[:], size.Value) != nil {
+		return nil
+	}
+	return []Row{{PC: code.Value, CFA: CFAFP}, {PC: code.Value + uint64(binary.LittleEndian.Uint32(n[:]))}}
 }
 
 // frames parses one section of call frame information.

@@ -115,6 +115,31 @@ func TestOmitFramePointer(t *testing.T) {
 	}
 }
 
+// The built-in functions of V8 have no tables, and lie where two symbols say.
+// Elsewhere in an object that has tables such code is not walked.
+func TestEngine(t *testing.T) {
+	testkernel.RequireRoot(t)
+	testkernel.Shows(t, "0.16")
+	for _, c := range []struct {
+		flags []string
+		want  string
+	}{
+		{[]string{"-O2", "-fomit-frame-pointer", "-DENGINE"}, "engine`native engine`leave engine`start engine`main"},
+		{[]string{"-O2", "-fomit-frame-pointer"}, "engine`native engine`leave [...]"},
+	} {
+		prog := build(t, "engine.c", c.flags...)
+		r := testkernel.Trace(t, "-qn", `syscall::write:entry/pid == $target/{ ustack(); }`, "-c", prog).OK(t)
+		all := stacks(strings.ReplaceAll(r.Stdout, "x\n", ""))
+		if len(all) != 1 {
+			t.Fatalf("%q", all)
+		}
+		got := strings.Join(bares(all[0][1:]), " ")
+		if !strings.HasPrefix(got, c.want) || strings.HasSuffix(c.want, "main") && bare(all[0][len(all[0])-1]) != "engine`_start" {
+			t.Errorf("%q: %s, want %s", c.flags, got, c.want)
+		}
+	}
+}
+
 // Along frame pointers there is no more to see of that program than where it is,
 // and nothing is made up.
 func TestFramePointersOnly(t *testing.T) {
