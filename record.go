@@ -116,23 +116,11 @@ func record(c *consume.Consumer, v *consume.View) *Record {
 
 // goValue is a value as Action describes it.
 func goValue(v format.Value, o *format.Options) any {
-	symbol := func(addr uint64, frame int) Symbol {
-		kernel := v.Kind == format.Stack || v.Kind == format.Sym || v.Kind == format.Mod
-		s := Symbol{Addr: addr}
-		if !kernel {
+	symbol := func(addr uint64, p format.Place) Symbol {
+		s := Symbol{Addr: addr, Module: p.Module, Name: p.Name, Offset: p.Offset}
+		if v.Kind != format.Stack && v.Kind != format.Sym && v.Kind != format.Mod {
 			s.PID = int(v.PID)
 		}
-		var p format.Place
-		switch {
-		case frame >= 0:
-			p = o.Frame(v, frame)
-		case o.Resolver == nil:
-		case kernel:
-			p = o.Resolver.KernelSym(addr)
-		default:
-			p = o.Resolver.UserSym(v.PID, addr)
-		}
-		s.Module, s.Name, s.Offset = p.Module, p.Name, p.Offset
 		return s
 	}
 	switch v.Kind {
@@ -153,14 +141,14 @@ func goValue(v format.Value, o *format.Options) any {
 				break
 			}
 			if pc == format.StackCut && v.Kind == format.UStack {
-				out = append(out, Symbol{PID: int(v.PID), Name: format.CutMark})
+				out = append(out, symbol(0, format.Place{Name: format.CutMark}))
 				break
 			}
-			out = append(out, symbol(pc, i))
+			out = append(out, symbol(pc, o.Frame(v, i)))
 		}
 		return out
 	}
-	return symbol(v.Int, -1)
+	return symbol(v.Int, o.Place(v))
 }
 
 // An Aggregation is an aggregation's content at one moment.

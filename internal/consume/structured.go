@@ -156,7 +156,7 @@ func (s *structured) traced(v format.Value) object {
 		return object{{key, s.frames(v)}}
 	case format.Sym, format.USym, format.UAddr:
 		key := map[format.Kind]string{format.Sym: "sym", format.USym: "usym", format.UAddr: "uaddr"}[v.Kind]
-		return append(object{{key, s.plain(v)}}, placeMembers(s.place(v, v.Int), "object")...)
+		return append(object{{key, s.plain(v)}}, placeMembers(s.c.Format.Place(v), "object")...)
 	case format.Mod:
 		return object{{"mod", s.plain(v)}}
 	case format.UMod:
@@ -182,17 +182,6 @@ func (s *structured) plain(v format.Value) any {
 		return s.frames(v)
 	}
 	return strings.TrimSpace(string(format.Trace(nil, v, &s.c.Format)))
-}
-
-func (s *structured) place(v format.Value, addr uint64) format.Place {
-	r := s.c.Format.Resolver
-	switch {
-	case r == nil:
-		return format.Place{}
-	case v.Kind == format.Stack || v.Kind == format.Sym:
-		return r.KernelSym(addr)
-	}
-	return r.UserSym(v.PID, addr)
 }
 
 // placeMembers are the known parts of a place; module is what its module is called.

@@ -147,6 +147,14 @@ func (o *Options) stackIndent() int {
 	return *o.StackIndent
 }
 
+// Place names the address that a value is: those of sym(), usym() and their kin.
+func (o *Options) Place(v Value) Place {
+	if v.Kind == Sym || v.Kind == Mod {
+		return o.kernelPlace(v.Int)
+	}
+	return o.userPlace(v.PID, v.Int)
+}
+
 func (o *Options) kernelPlace(addr uint64) Place {
 	if o.Resolver == nil {
 		return Place{}

@@ -29,10 +29,7 @@ func (p Place) append(b []byte, addr uint64) []byte {
 
 // moduleText is what mod() and umod() print.
 func moduleText(v Value, o *Options) []byte {
-	p := o.kernelPlace(v.Int)
-	if v.Kind == UMod {
-		p = o.userPlace(v.PID, v.Int)
-	}
+	p := o.Place(v)
 	if p.Module == "" {
 		return Place{}.append(nil, v.Int)
 	}
@@ -45,10 +42,7 @@ func symbolText(v Value, o *Options) []byte {
 	if v.Kind != Sym && o.NoResolve {
 		return o.unresolved(v.PID, v.Int)
 	}
-	p := o.kernelPlace(v.Int)
-	if v.Kind != Sym {
-		p = o.userPlace(v.PID, v.Int)
-	}
+	p := o.Place(v)
 	if v.Kind != UAddr {
 		p.Offset = 0
 	}
