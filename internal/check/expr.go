@@ -1263,6 +1263,12 @@ func (c *Checker) offset(pos syntax.Pos, op syntax.Token, p, i val) val {
 			fail(pos, "D_ARR_BOUNDS", "index outside array bounds: %d, max is %d", k.Value, a.N)
 		}
 	}
+	index := conv(i.x, types.TLong)
+	if a, ok := types.Underlying(declared).(*types.Array); ok && a.N > 0 && op == syntax.Add && inVariable(p.x) {
+		if _, isConst := i.constant(); !isConst {
+			index = &Index{E{types.TLong, pos}, index, a.N}
+		}
+	}
 	base := decay(p.x)
 	size := int64(1)
 	if types.IsString(t) {
@@ -1279,7 +1285,7 @@ func (c *Checker) offset(pos syntax.Pos, op syntax.Token, p, i val) val {
 			fail(pos, "D_OP_INCOMPLETE", "operator %s cannot be applied to a forward declaration: no %s definition is available", opText[op], types.Elem(t))
 		}
 	}
-	n := scale(conv(i.x, types.TLong), size)
+	n := scale(index, size)
 	var x Expr
 	if k, ok := n.(*Const); ok && k.Value == 0 {
 		x = base
@@ -1299,6 +1305,26 @@ func (c *Checker) offset(pos syntax.Pos, op syntax.Token, p, i val) val {
 		v.write = true
 	}
 	return v
+}
+
+// inVariable reports whether an array lies in a variable of the program.
+func inVariable(x Expr) bool {
+	for {
+		switch e := x.(type) {
+		case *VarRef:
+			return !types.IsPointer(e.T)
+		case *Mem:
+			x = e.Addr
+		case *AddrOf:
+			x = e.X
+		case *Conv:
+			x = e.X
+		case *Binary:
+			x = e.X
+		default:
+			return false
+		}
+	}
 }
 
 // fold computes an operation on constants.

@@ -254,6 +254,12 @@ type (
 		Sub  dif.Subr
 		Args []Expr
 	}
+	// Index is X, a number of an element of an array of N: a fault beyond it.
+	Index struct {
+		E
+		X Expr
+		N int64
+	}
 	// Let binds X to the temporary Name for the evaluation of Body (translators
 	// and inlines with parameters).
 	Let struct {

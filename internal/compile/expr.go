@@ -205,6 +205,12 @@ func (f *fn) value(e check.Expr) val {
 		return f.expr(e.Y)
 	case *check.Call:
 		return f.call(e)
+	case *check.Index:
+		r, within := f.in(f.expr(e.X)), f.label()
+		f.emit(dif.Ins{Op: dif.Br, Cond: dif.ULT, A: r, Imm: e.N, Target: within})
+		f.emit(dif.Ins{Op: dif.Fault, A: r, Imm: int64(dif.FltBadIndex)})
+		f.place(within)
+		return inReg(r)
 	case *check.Let:
 		f.lets[e.Slot] = f.bind(e.X)
 		return f.expr(e.Body)

@@ -848,6 +848,8 @@ func (c *Consumer) fault(cpu int, p *Probe, payload []byte) error {
 	switch f.Kind {
 	case dif.FltBadAddr, dif.FltBadAlign, dif.FltBadStack, dif.FltBadSize:
 		details = fmt.Sprintf(" (0x%x)", f.Addr)
+	case dif.FltBadIndex:
+		details = fmt.Sprintf(" (%d)", int64(f.Addr))
 	}
 	// The offset is that of the instruction in the clause's intermediate code,
 	// what -S lists; the words are those users of DTrace on Linux know.

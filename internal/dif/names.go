@@ -80,7 +80,7 @@ var faultText = []string{
 	FltIllOp: "illegal operation", FltDivZero: "divide-by-zero", FltNoScratch: "out of scratch space",
 	FltKPriv: "invalid kernel access", FltUPriv: "invalid user access", FltTupOflow: "tuple stack overflow",
 	FltBadStack: "bad stack", FltLibrary: "library-level fault", FltBadSize: "invalid size",
-	FltBadIndex: "index outside array bounds",
+	FltBadIndex: "index out of bounds",
 }
 
 // String is how dtrace(1) words the fault.
