@@ -42,7 +42,7 @@ type Kernel struct {
 	typ     []byte
 	names   string
 	modules []string // [0] is vmlinux
-	ranges  map[string]addrRange
+	ranges  moduleRanges
 
 	end uint64 // _end of vmlinux; 0 if unknown
 
@@ -53,8 +53,10 @@ type Kernel struct {
 
 type addrRange struct{ start, end uint64 }
 
-// KernelSymbols is the running kernel's table, read on the first call.
-var KernelSymbols = sync.OnceValues(func() (*Kernel, error) {
+// KernelSymbols is the running kernel's table, as it was on the first call.
+var KernelSymbols = sync.OnceValues(readKernel)
+
+func readKernel() (*Kernel, error) {
 	f, err := os.Open("/proc/kallsyms")
 	if err != nil {
 		return nil, err
@@ -64,21 +66,42 @@ var KernelSymbols = sync.OnceValues(func() (*Kernel, error) {
 	if err != nil {
 		return nil, fmt.Errorf("/proc/kallsyms: %w", err)
 	}
-	if m, err := os.Open("/proc/modules"); err == nil {
-		k.readModules(m)
-		m.Close()
-	}
+	k.ranges = loadedModules()
 	return k, nil
-})
+}
+
+// tables are those that addresses are looked up in, the newest first: the one of
+// the first call and, once an address was met of a module loaded since, a newer
+// one. The one before knows the modules that have gone.
+var tables struct {
+	sync.Mutex
+	list []*Kernel
+}
 
 // KernelLoc resolves one address of the running kernel. Without a symbol
 // table (ErrRestricted and the like) only Addr is filled in.
 func KernelLoc(addr uint64) Loc {
 	k, err := KernelSymbols()
-	if err != nil {
+	if err != nil || addr>>63 == 0 {
 		return Loc{Addr: addr}
 	}
-	return k.Lookup(addr)
+	tables.Lock()
+	defer tables.Unlock()
+	if tables.list == nil {
+		tables.list = []*Kernel{k}
+	}
+	for _, k := range tables.list {
+		if l := k.Lookup(addr); l.Name != "" {
+			return l
+		}
+	}
+	if newest := tables.list[0]; loadedModules().hasMore(newest.ranges) {
+		if k, err := readKernel(); err == nil {
+			tables.list = []*Kernel{k, newest}
+			return k.Lookup(addr)
+		}
+	}
+	return Loc{Addr: addr}
 }
 
 // ReadKallsyms reads a table in the format of /proc/kallsyms: lines of
@@ -208,10 +231,33 @@ func (k *Kernel) sort() {
 	k.addrs, k.nameEnd, k.mod, k.typ, k.names = n.addrs, n.nameEnd, n.mod, n.typ, names.String()
 }
 
-// readModules takes the text ranges of modules from /proc/modules:
+// moduleRanges is where the text of each module lies.
+type moduleRanges map[string]addrRange
+
+// hasMore reports whether a module is where none was before.
+func (m moduleRanges) hasMore(before moduleRanges) bool {
+	for name, r := range m {
+		if before[name] != r {
+			return true
+		}
+	}
+	return false
+}
+
+// loadedModules reads /proc/modules; nil if there is none.
+func loadedModules() moduleRanges {
+	f, err := os.Open("/proc/modules")
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	return readModules(f)
+}
+
+// readModules takes the text ranges of modules from the format of /proc/modules:
 // "NAME SIZE REFS USERS STATE 0xADDR".
-func (k *Kernel) readModules(r io.Reader) {
-	k.ranges = map[string]addrRange{}
+func readModules(r io.Reader) moduleRanges {
+	m := moduleRanges{}
 	sc := bufio.NewScanner(r)
 	for sc.Scan() {
 		f := strings.Fields(sc.Text())
@@ -221,9 +267,10 @@ func (k *Kernel) readModules(r io.Reader) {
 		size, err1 := strconv.ParseUint(f[1], 10, 64)
 		addr, err2 := strconv.ParseUint(f[5], 0, 64)
 		if err1 == nil && err2 == nil && addr != 0 {
-			k.ranges[f[0]] = addrRange{addr, addr + size}
+			m[f[0]] = addrRange{addr, addr + size}
 		}
 	}
+	return m
 }
 
 // Len is the number of symbols.

@@ -28,8 +28,23 @@ func testKernel(t *testing.T) *Kernel {
 	if err != nil {
 		t.Fatal(err)
 	}
-	k.readModules(strings.NewReader("ext4 12288 1 - Live 0xffffffffc0001000\n"))
+	k.ranges = readModules(strings.NewReader("ext4 12288 1 - Live 0xffffffffc0001000\n"))
 	return k
+}
+
+func TestModulesMore(t *testing.T) {
+	modules := func(s string) moduleRanges { return readModules(strings.NewReader(s)) }
+	before := modules("ext4 12288 1 - Live 0xffffffffc0001000\ndummy 4096 0 - Live 0xffffffffc0005000\n")
+	for text, want := range map[string]bool{
+		"": false,
+		"ext4 12288 7 jbd2, Live 0xffffffffc0001000\n": false, // others use it
+		"ext4 12288 1 - Live 0xffffffffc0009000\n":     true,  // loaded again
+		"brd 4096 1 - Live 0xffffffffc0001000\n":       true,
+	} {
+		if got := modules(text).hasMore(before); got != want {
+			t.Errorf("%q: %v", text, got)
+		}
+	}
 }
 
 func TestKernelLookup(t *testing.T) {
@@ -130,7 +145,7 @@ func FuzzKallsyms(f *testing.F) {
 			t.Fatal("either a table or an error")
 		}
 		if k != nil {
-			k.readModules(strings.NewReader(s))
+			k.ranges = readModules(strings.NewReader(s))
 			_ = k.Lookup(addr).String()
 			k.Addr("", "x")
 		}

@@ -474,7 +474,8 @@ func TestModuleComesAndGoes(t *testing.T) {
 	}
 	defer exec.Command("modprobe", "dummy").Run()
 	run(t, "/bin/rmmod", "dummy")
-	tr := begin(t, "-Z", "-n", "fbt:dummy::entry{@[probefunc]=count();}")
+	// The symbol table is read before the module is there.
+	tr := begin(t, "-Z", "-n", "BEGIN{sym((uintptr_t)&`init_task);} fbt:dummy::entry{@[probefunc]=count();} fbt:dummy:dummy_get_stats64:entry{stack(1);}")
 	for range 2 {
 		run(t, "/bin/modprobe", "dummy")
 		// Reading the list of devices asks the driver for its counters.
@@ -507,6 +508,9 @@ func TestModuleComesAndGoes(t *testing.T) {
 	for _, m := range match(`(?m)^ +dummy_get_stats64 +(\d+)$`, out) {
 		k, _ := strconv.Atoi(m[1])
 		n += k
+	}
+	if frames := match("dummy`dummy_get_stats64", out); len(frames) < n {
+		t.Errorf("of %d stacks %d have a name\n%s", n, len(frames), out)
 	}
 	if n < 20 {
 		t.Errorf("dummy_get_stats64 fired %d times, was called 20 times and more\n%s%s", n, out, stderr)
