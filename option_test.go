@@ -44,7 +44,7 @@ func TestOptions(t *testing.T) {
 		{[]string{"pcapsize"}, runTime, 100, "1500", "much"},
 		// What setopt() can change.
 		{[]string{"switchrate", "aggrate"}, anyTime, hz, "100ms", "often"},
-		{[]string{"aggsortkey", "aggsortrev", "flowindent", "quiet", "quietresize", "rawbytes", "agghist", "aggpack", "aggzoom", "errexit"},
+		{[]string{"aggsortkey", "aggsortrev", "flowindent", "quiet", "quietresize", "rawbytes", "agghist", "aggpack", "aggzoom", "errexit", "demangle"},
 			anyTime, Unset, "off", "perhaps"},
 		{[]string{"aggsortkeypos", "aggsortpos"}, anyTime, Unset, "1", "first"},
 		{[]string{"stackindent"}, anyTime, 14, "4", "deep"},

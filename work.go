@@ -119,6 +119,7 @@ func (s *Session) applyOutputOptions(c *consume.Consumer) {
 	c.Format.RawBytes = s.opts.flag("rawbytes")
 	c.Format.NoResolve = s.opts.flag("noresolve")
 	c.Resolve.NoResolve = c.Format.NoResolve
+	s.procs.SetDemangle(s.opts.flag("demangle"))
 	indent := int(s.opts.get("stackindent"))
 	c.Format.StackIndent = &indent
 	if len(s.targets) > 0 {

@@ -87,7 +87,7 @@ func unescape(s string) string { return strings.ReplaceAll(s, `\012`, "\n") }
 // Processes resolves addresses of processes. Objects are shared among them.
 // It is safe for concurrent use.
 type Processes struct {
-	Demangle bool // show C++ and Rust names as their language writes them
+	demangle atomic.Bool
 
 	mu      sync.Mutex
 	buf     []byte // for files of /proc
@@ -180,6 +180,10 @@ const (
 	refreshAfter = 50 * time.Millisecond
 	trustFor     = time.Second
 )
+
+// SetDemangle says whether C++ and Rust names are shown as their language
+// writes them.
+func (s *Processes) SetDemangle(on bool) { s.demangle.Store(on) }
 
 // Snapshot reads the mappings of a process while it lives, so that its
 // addresses resolve after it has gone. The object files are opened as well:
@@ -471,7 +475,7 @@ func (p *Process) resolve(m *mapped, addr uint64) Loc {
 	if m.obj != nil {
 		if s, ok := m.obj.Lookup(addr - m.bias); ok {
 			loc.Name, loc.Off = s.Name, addr-m.bias-s.Value
-			if p.set.Demangle {
+			if p.set.demangle.Load() {
 				loc.Name = demangle.Filter(loc.Name)
 			}
 			return loc

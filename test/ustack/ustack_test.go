@@ -115,6 +115,39 @@ func TestOmitFramePointer(t *testing.T) {
 	}
 }
 
+// Names as C++ and Rust write them, by what binutils make of the symbols.
+func TestDemangled(t *testing.T) {
+	testkernel.RequireRoot(t)
+	for _, c := range []struct{ src, flags string }{{"throw.cc", "-O1"}, {"deep.rs", "-O -Cstrip=debuginfo"}} {
+		prog := build(t, c.src, strings.Fields(c.flags)...)
+		frames := func(flags ...string) (out []string) {
+			// Without input they end deep within.
+			args := append(flags, "-qn", `syscall::exit_group:entry/pid == $target/{ ustack(); }`, "-c", prog)
+			r := testkernel.Trace(t, args...).OK(t)
+			for line := range strings.Lines(r.Stdout) {
+				if module, name, ok := strings.Cut(strings.TrimSpace(line), "`"); ok && module != "" {
+					out = append(out, name)
+				}
+			}
+			return out
+		}
+		plain, shown := frames(), frames("-x", "demangle")
+		filt := exec.Command("c++filt")
+		filt.Stdin = strings.NewReader(strings.Join(plain, "\n"))
+		b, err := filt.Output()
+		if err != nil {
+			t.Skip("SKIP-FEATURE: c++filt")
+		}
+		// Rust's hashes are of use to linkers alone; and an underscore at the
+		// beginning of an old symbol's name is lost on the way.
+		want := regexp.MustCompile(`::h[0-9a-f]{16}\b|\[[0-9a-f]{8,16}\]`).ReplaceAllString(string(b), "")
+		want = strings.ReplaceAll(want, "__rust_", "_rust_")
+		if got := strings.Join(shown, "\n"); got != strings.TrimRight(want, "\n") || !strings.Contains(got, "::") || strings.Contains(got, "_ZN") {
+			t.Errorf("%s:\n%s\nc++filt:\n%s", c.src, got, want)
+		}
+	}
+}
+
 // The built-in functions of V8 have no tables, and lie where two symbols say.
 // Elsewhere in an object that has tables such code is not walked.
 func TestEngine(t *testing.T) {
