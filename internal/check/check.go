@@ -248,7 +248,11 @@ func (c *Checker) File(f *syntax.File) (prog *Program, err error) {
 	if len(c.opts.Args) > 0 && !c.opts.ArgRef {
 		for i, a := range slices.Backward(c.opts.Args) {
 			if n := fmt.Sprint(i + 1); !c.file.macros[n] && !mentionsMacro(f, n) {
-				fail(syntax.Pos{File: f.Name}, "D_MACRO_UNUSED", "extraneous argument '%s' ($%s is not referenced)", a, n)
+				hint := ""
+				if t := strings.TrimSpace(a); strings.HasPrefix(t, "/") || strings.HasPrefix(t, "{") {
+					hint = "predicate and actions belong into the argument of the description: -n 'BEGIN { … }'"
+				}
+				failHint(syntax.Pos{File: f.Name}, hint, "D_MACRO_UNUSED", "extraneous argument '%s' ($%s is not referenced)", a, n)
 			}
 		}
 	}
@@ -470,7 +474,7 @@ func (c *Checker) probeHint(d probe.Desc) string {
 		if err != nil || len(near) == 0 {
 			continue
 		}
-		if len(near) > 50000 {
+		if len(near) > 500_000 { // the kernel has a hundred thousand functions
 			return ""
 		}
 		seen := map[string]bool{}

@@ -1282,7 +1282,11 @@ func (c *Checker) offset(pos syntax.Pos, op syntax.Token, p, i val) val {
 			size = e.Size()
 		}
 		if size == 0 {
-			fail(pos, "D_OP_INCOMPLETE", "operator %s cannot be applied to a forward declaration: no %s definition is available", opText[op], types.Elem(t))
+			hint := ""
+			if types.IsString(types.Elem(t)) {
+				hint = "arrays of strings are associative: string name[int]"
+			}
+			failHint(pos, hint, "D_OP_INCOMPLETE", "operator %s cannot be applied to a forward declaration: no %s definition is available", opText[op], types.Elem(t))
 		}
 	}
 	n := scale(index, size)

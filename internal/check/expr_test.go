@@ -300,6 +300,7 @@ func TestHints(t *testing.T) {
 		{`BEGIN { self->start = 1; trace(start); }`, "did you mean self->start?"},
 		{"BEGIN { trace(jiffies); }", "did you mean the kernel's `jiffies?"},
 		{`BEGIN { @count = count(); printa(@cuont); }`, "did you mean @count?"},
+		{`string a[3]; BEGIN { a[0] = "x"; }`, "arrays of strings are associative: string name[int]"},
 		{`BEGIN { trace(zzzzzz); }`, ""},
 	} {
 		_, _, e := checkText(t, tt.src, nil)
@@ -335,6 +336,19 @@ func TestArguments(t *testing.T) {
 			t.Errorf("%s with %q: %v, want %q", tt.src, tt.arg, e, tt.tag)
 		case tt.tag == "D_IDENT_UNDEF" && e.Hint != "an argument that is a word names a variable: $$1 is its text":
 			t.Errorf("hint %q", e.Hint)
+		}
+	}
+}
+
+func TestExtraneous(t *testing.T) {
+	for arg, hint := range map[string]string{
+		"{ exit(0); }": "predicate and actions belong into the argument of the description: -n 'BEGIN { … }'",
+		"/pid == 1/":   "predicate and actions belong into the argument of the description: -n 'BEGIN { … }'",
+		"word":         "",
+	} {
+		_, _, e := checkText(t, "BEGIN { }", func(o *Options, _ *fakeEnv) { o.Args = []string{arg} })
+		if e == nil || e.Tag != "D_MACRO_UNUSED" || e.Hint != hint {
+			t.Errorf("%s: %v, want hint %q", arg, e, hint)
 		}
 	}
 }
