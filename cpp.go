@@ -102,9 +102,9 @@ func (s *Session) runCPP(path, src string, o CompileOptions) (string, error) {
 	} {
 		args = append(args, "-D"+d)
 	}
-	for opt, name := range map[string]string{"-D": "define", "-U": "undef", "-I": "incdir"} {
-		for _, v := range s.opts.str[name] {
-			args = append(args, opt+v)
+	for _, o := range [][2]string{{"-D", "define"}, {"-U", "undef"}, {"-I", "incdir"}} {
+		for _, v := range s.opts.str[o[1]] {
+			args = append(args, o[0]+v)
 		}
 	}
 	if o.File != "" && o.File != "-" {

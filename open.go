@@ -141,13 +141,10 @@ func (p *ProbeInfo) Attributes() (desc, args [3]string) {
 		return u, u
 	}
 	triple := func(a probe.Attr) [3]string { return [3]string{a.Name, a.Data, a.Class} }
-	parts := [][3]string{triple(a.Provider)}
-	for _, part := range []struct {
-		text string
-		attr probe.Attr
-	}{{p.Module, a.Module}, {p.Func, a.Func}, {p.Name, a.Name}} {
-		if part.text != "" {
-			parts = append(parts, triple(part.attr))
+	var parts [][3]string
+	for i, attr := range []probe.Attr{a.Provider, a.Module, a.Func, a.Name} {
+		if p.probe.Desc.Part(i) != "" {
+			parts = append(parts, triple(attr))
 		}
 	}
 	return check.LeastAttr(parts...), triple(a.Args)

@@ -294,13 +294,12 @@ type raw struct {
 	tail []byte // what follows: members, parameters, …
 }
 
-func (r raw) kind() Kind    { return Kind(r.info >> 24 & 0x1f) }
-func (r raw) vlen() int     { return int(r.info & 0xffff) }
-func (r raw) flag() bool    { return r.info>>31 != 0 }
-func (r raw) ref() ID       { return ID(r.n) }
-func u32(b []byte) uint32   { return binary.LittleEndian.Uint32(b) }
-func (s *Spec) next() ID    { return s.first + ID(len(s.names)) }
-func (s *Spec) Base() *Spec { return s.base }
+func (r raw) kind() Kind  { return Kind(r.info >> 24 & 0x1f) }
+func (r raw) vlen() int   { return int(r.info & 0xffff) }
+func (r raw) flag() bool  { return r.info>>31 != 0 }
+func (r raw) ref() ID     { return ID(r.n) }
+func u32(b []byte) uint32 { return binary.LittleEndian.Uint32(b) }
+func (s *Spec) next() ID  { return s.first + ID(len(s.names)) }
 
 // raw reads the record of id; ok is false if there is none, or for void.
 func (s *Spec) raw(id ID) (r raw, ok bool) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 
@@ -133,7 +134,7 @@ type symbol struct {
 	alloca, other  bool // holds pointers of alloca(), or anything else
 }
 
-// unref: the name was created by this very use; it has no type yet.
+// unref reports that the name was created by this very use; it has no type yet.
 func (s *symbol) unref(gen int) bool {
 	return s.gen == gen && !s.decl && !s.ref && !s.mod
 }
@@ -194,9 +195,6 @@ func New(env Env, opts Options) *Checker {
 	return c
 }
 
-// Env is what New was given.
-func (c *Checker) Env() Env { return c.env }
-
 // fail ends the compilation unit with an error.
 func fail(pos syntax.Pos, tag, format string, args ...any) {
 	panic(syntax.Errorf(pos, tag, format, args...))
@@ -241,8 +239,8 @@ func (c *Checker) File(f *syntax.File) (prog *Program, err error) {
 	}
 	c.decls(f)
 	c.dump(treeProgram, f, nil, nil)
-	for _, list := range c.pending {
-		p := slices.MinFunc(list, func(a, b *pendingPragma) int { return cmp.Compare(a.pos.Line, b.pos.Line) })
+	if all := slices.Concat(slices.Collect(maps.Values(c.pending))...); len(all) > 0 {
+		p := slices.MinFunc(all, func(a, b *pendingPragma) int { return cmp.Compare(a.pos.Line, b.pos.Line) })
 		fail(p.pos, "D_PRAGMA_UNUSED", "unused #pragma %s", p.name)
 	}
 	if len(c.opts.Args) > 0 && !c.opts.ArgRef {
@@ -495,6 +493,8 @@ func (c *Checker) probeHint(d probe.Desc) string {
 }
 
 // descAttr is the least stability among the parts of a description.
+// descAttr is the least stability of the parts that a description names, over
+// all probes it matches.
 func (c *Checker) descAttr(ctx *clauseCtx) Attr {
 	a := maxAttr
 	if len(ctx.probes) == 0 {
@@ -510,16 +510,10 @@ func (c *Checker) descAttr(ctx *clauseCtx) Attr {
 			continue
 		}
 		seen[p.Attr] = true
-		for part, t := range map[string]probe.Attr{ctx.pdesc.Provider: p.Attr.Provider, ctx.pdesc.Name: p.Attr.Name} {
-			if part != "" {
+		for i, t := range []probe.Attr{p.Attr.Provider, p.Attr.Module, p.Attr.Func, p.Attr.Name} {
+			if ctx.pdesc.Part(i) != "" {
 				a = a.min(provAttr(t))
 			}
-		}
-		if ctx.pdesc.Module != "" {
-			a = a.min(provAttr(p.Attr.Module))
-		}
-		if ctx.pdesc.Func != "" {
-			a = a.min(provAttr(p.Attr.Func))
 		}
 	}
 	return a

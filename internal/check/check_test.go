@@ -166,6 +166,9 @@ func TestLines(t *testing.T) {
 		// The operator is complete when the / is known to end the predicate.
 		{"BEGIN\n/\"a\" & \"b\"/\n{ }", "D_OP_INT", 3},
 		{"BEGIN\n/\"a\" & \"b\" || 1/\n{ }", "D_OP_INT", 2},
+		// Of several, the first is named.
+		{"#pragma D attributes Stable/Stable/Common a\n#pragma D attributes Stable/Stable/Common b\n" +
+			"#pragma D attributes Stable/Stable/Common c\n#pragma D attributes Stable/Stable/Common d\nBEGIN { }", "D_PRAGMA_UNUSED", 1},
 		// A variable is known to have two natures when its clause is.
 		{"BEGIN { a = (char *)arg0; }\nBEGIN\n{\n\ta = (char *)alloca(1);\n}", "D_ALLOCA_INCOMPAT", 2},
 	} {
