@@ -247,7 +247,7 @@ func (c *Checker) File(f *syntax.File) (prog *Program, err error) {
 		for i, a := range slices.Backward(c.opts.Args) {
 			if n := fmt.Sprint(i + 1); !c.file.macros[n] && !mentionsMacro(f, n) {
 				hint := ""
-				if t := strings.TrimSpace(a); strings.HasPrefix(t, "/") || strings.HasPrefix(t, "{") {
+				if t := strings.TrimSpace(a); strings.HasPrefix(t, "{") || strings.HasPrefix(t, "/") && strings.TrimRight(t, "/}") != t {
 					hint = "predicate and actions belong into the argument of the description: -n 'BEGIN { … }'"
 				}
 				failHint(syntax.Pos{File: f.Name}, hint, "D_MACRO_UNUSED", "extraneous argument '%s' ($%s is not referenced)", a, n)

@@ -344,6 +344,7 @@ func TestExtraneous(t *testing.T) {
 	for arg, hint := range map[string]string{
 		"{ exit(0); }": "predicate and actions belong into the argument of the description: -n 'BEGIN { … }'",
 		"/pid == 1/":   "predicate and actions belong into the argument of the description: -n 'BEGIN { … }'",
+		"/etc/passwd":  "",
 		"word":         "",
 	} {
 		_, _, e := checkText(t, "BEGIN { }", func(o *Options, _ *fakeEnv) { o.Args = []string{arg} })
