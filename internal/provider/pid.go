@@ -45,13 +45,13 @@ type Pid struct {
 	files   map[fileKey]*userFile
 	noticed map[string]bool
 	fresh   map[int]bool        // processes whose mappings were read
-	without map[string][]string // the modules of a process that has none that a description names
+	hints   map[string]string // for descriptions that name a module nobody has
 }
 
 func newPid() *Pid {
 	return &Pid{
 		byName: map[probe.Desc]*probe.Probe{}, files: map[fileKey]*userFile{},
-		noticed: map[string]bool{}, fresh: map[int]bool{}, without: map[string][]string{},
+		noticed: map[string]bool{}, fresh: map[int]bool{}, hints: map[string]string{},
 		host: Host{
 			Procs:  symbol.NewProcesses(),
 			Ready:  func(int) error { return nil },
@@ -248,28 +248,22 @@ func (p *Pid) ofProcess(pid int, d probe.Desc) ([]*probe.Probe, error) {
 	}
 	chosen := p.choose(pid, mods, d.Module)
 	if r.mods = mods; len(chosen) == 0 {
+		const most = 8
 		var names []string
-		for _, m := range mods {
+		for _, m := range mods[:min(len(mods), most)] {
 			names = append(names, m.name)
 		}
-		p.without[d.String()] = names
+		list := strings.Join(names, ", ")
+		if n := len(mods) - most; n > 0 {
+			list += fmt.Sprintf(" and %d more", n)
+		}
+		p.hints[d.String()] = fmt.Sprintf("so far the process has mapped %s; with -Z a library that it loads later is found then", list)
 	}
 	return r.inModules(chosen)
 }
 
-// Hint says what a process has in place of the module that a description names.
-func (p *Pid) Hint(desc string) string {
-	names := p.without[desc]
-	if names == nil {
-		return ""
-	}
-	const most = 8
-	list := strings.Join(names[:min(len(names), most)], ", ")
-	if n := len(names) - most; n > 0 {
-		list += fmt.Sprintf(" and %d more", n)
-	}
-	return fmt.Sprintf("so far the process has mapped %s; with -Z a library that it loads later is found then", list)
-}
+// Hint is what to say where the module that a description names is nowhere.
+func (p *Pid) Hint(desc string) string { return p.hints[desc] }
 
 // choose returns the modules that a description means: by pattern, as a.out, by
 // full or base name, by path, or by a shortened name, with or without a number
@@ -1141,6 +1135,9 @@ func (p *Pid) everywhere(d probe.Desc) ([]*probe.Probe, error) {
 	}
 	chosen := p.chooseFiles(mods, d.Module)
 	if len(chosen) == 0 {
+		if exact(d.Module) {
+			p.hints[d.String()] = fmt.Sprintf("no process has mapped %s now, nor is it where libraries and programs are; a file is named by its path: uprobe:/PATH/%[1]s:%s:%s", d.Module, d.Func, d.Name)
+		}
 		return nil, nil
 	}
 	for i := range chosen {
