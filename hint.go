@@ -53,7 +53,7 @@ var toCome = map[string]string{
 	"mib":       "sdt:tcp::",
 }
 
-var noMatch = regexp.MustCompile(`^probe description ((\w+?)\d*:.*) does not match any probes$`)
+var noMatch = regexp.MustCompile(`^probe description ((\w+?)[\d*]*:.*) does not match any probes$`)
 
 // providerHint is what to say of a description whose provider nobody has.
 func (s *Session) providerHint(e *syntax.Error) string {

@@ -44,7 +44,7 @@ type Pid struct {
 	order   []*probe.Probe
 	files   map[fileKey]*userFile
 	noticed map[string]bool
-	fresh   map[int]bool        // processes whose mappings were read
+	fresh   map[int]bool      // processes whose mappings were read
 	hints   map[string]string // for descriptions that name a module nobody has
 }
 

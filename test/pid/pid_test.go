@@ -220,8 +220,12 @@ func TestHints(t *testing.T) {
 		{"libc.so.6:purchase:entry", "hint: hints has a function of that name"},
 		{"libc:mallloc:entry", "hint: did you mean malloc?"},
 		{"libnosuch.so:quux:entry", "hint: so far the process has mapped hints, "},
+		{"pid*:nosuchprog:quux:entry", "a file is named by its path: uprobe:/PATH/nosuchprog:quux:entry"},
 	} {
-		r := testkernel.Trace(t, "-n", "pid$target:"+c.desc, "-c", prog)
+		if !strings.HasPrefix(c.desc, "pid*") {
+			c.desc = "pid$target:" + c.desc
+		}
+		r := testkernel.Trace(t, "-n", c.desc, "-c", prog)
 		if exitCode(r.Err) != 1 || !strings.Contains(r.Stderr, c.want) {
 			t.Errorf("%s: %v, want %q:\n%s", c.desc, r.Err, c.want, r.Stderr)
 		}
