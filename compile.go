@@ -134,7 +134,7 @@ func (s *Session) Compile(src string, o CompileOptions) (*Program, error) {
 	p := &Program{s: s, checked: checked, script: o.File != ""}
 	// Compiled here for its errors and for listings; Go compiles all programs
 	// once more, when all options are known.
-	comp := compile.NewOptions(s.compilerOptions())
+	comp := compile.New(s.compilerOptions())
 	for _, c := range checked.Clauses {
 		dc, err := comp.Clause(c)
 		if err != nil {

@@ -137,7 +137,7 @@ func recordOverhead(policy bpf.BufPolicy) int {
 // enable compiles all executed programs with the final options and forms the
 // list of enabled probes, each with its clauses in program order.
 func (s *Session) enable(r *running) error {
-	comp := compile.NewOptions(s.compilerOptions())
+	comp := compile.New(s.compilerOptions())
 	byProbe := map[*probe.Probe]*bpf.Enabled{}
 	for _, p := range s.programs {
 		for _, c := range p.checked.Clauses {

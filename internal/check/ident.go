@@ -1,6 +1,7 @@
 package check
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 	"sync"
@@ -386,3 +387,12 @@ var (
 )
 
 func nearest(name string, candidates []string) string { return syntax.Nearest(name, candidates) }
+
+// String is the version as #pragma D binding writes it.
+func (v version) String() string {
+	s := fmt.Sprintf("%d.%d", v/10000, v/100%100)
+	if micro := v % 100; micro != 0 {
+		s += fmt.Sprintf(".%d", micro)
+	}
+	return s
+}

@@ -89,7 +89,7 @@ func (w *world) Act(op dif.ActOp, args []int64) dif.FaultKind {
 // run compiles the clauses and fires them once; it gives the records.
 func run(t *testing.T, w *world, clauses ...*check.Clause) (*dif.Machine, [][]byte) {
 	t.Helper()
-	c := New(256)
+	c := New(Options{})
 	f := &dif.Firing{ID: 1, Epid: 1, Desc: probe.Desc{Provider: "p", Module: "m", Func: "f", Name: "n"}}
 	for _, cl := range clauses {
 		d, err := c.Clause(cl)
@@ -142,7 +142,7 @@ func newEvaluator(t *testing.T, exprs ...check.Expr) *evaluator {
 	for _, x := range exprs {
 		cl.Body = append(cl.Body, trace(&check.Conv{E: check.E{T: types.TLong}, X: x}))
 	}
-	c := New(256)
+	c := New(Options{})
 	d, err := c.Clause(cl)
 	if err != nil {
 		t.Fatal(err)

@@ -49,12 +49,8 @@ type Compiler struct {
 	ksyms   map[dif.KSym]int32
 }
 
-// New returns a Compiler for a session whose strings hold strsize bytes with
-// their NUL, DTrace's defaults for the rest.
-func New(strsize int) *Compiler { return NewOptions(Options{StrSize: strsize}) }
-
-// NewOptions returns a Compiler with all options.
-func NewOptions(o Options) *Compiler {
+// New returns a Compiler for a session.
+func New(o Options) *Compiler {
 	o = o.withDefaults()
 	return &Compiler{
 		opt:     o,

@@ -155,7 +155,7 @@ func compileD(t *testing.T, src string, opt Options) *session {
 	if err != nil {
 		t.Fatalf("%s: %v", src, err)
 	}
-	s := &session{t: t, c: NewOptions(opt), w: newWorld(), prog: prog, fires: make(map[int][]*dif.Clause)}
+	s := &session{t: t, c: New(opt), w: newWorld(), prog: prog, fires: make(map[int][]*dif.Clause)}
 	for _, cl := range prog.Clauses {
 		d, err := s.c.Clause(cl)
 		if err != nil {

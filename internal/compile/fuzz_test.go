@@ -33,7 +33,7 @@ func FuzzCompile(f *testing.F) {
 		if err != nil {
 			return
 		}
-		c := New(64)
+		c := New(Options{StrSize: 64})
 		w := newWorld()
 		var cls []*dif.Clause
 		for _, cl := range prog.Clauses {

@@ -26,27 +26,6 @@ func ProbeLine(b []byte, cpu, id int, function, name string) []byte {
 	return append(b, ' ')
 }
 
-// ListHeader and ListLine are the lines of dtrace -l.
-func ListHeader(b []byte) []byte {
-	return append(b, "   ID   PROVIDER            MODULE                          FUNCTION NAME\n"...)
-}
-
-// ListLine is the line of one probe, with its newline.
-func ListLine(b []byte, id int, provider, module, function, name string) []byte {
-	b = decimal(b, id, 5)
-	for _, f := range []struct {
-		text  string
-		width int
-	}{{provider, 10}, {module, 17}, {function, 33}} {
-		b = append(b, ' ')
-		b = repeat(b, ' ', f.width-len(f.text))
-		b = append(b, f.text...)
-	}
-	b = append(b, ' ')
-	b = append(b, name...)
-	return append(b, '\n')
-}
-
 // FlowKind says what a firing does to the indentation.
 type FlowKind uint8
 

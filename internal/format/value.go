@@ -215,14 +215,12 @@ func leftText(b, t []byte, width int) []byte {
 	return repeat(b, ' ', width-len(t))
 }
 
-// Key prints a part of an aggregation's key as printa() does without a format.
-func Key(b []byte, p agg.Part, o *Options) []byte { return appendKey(b, p, false, o.orDefault()) }
-
 // keyWidths are narrower than those of trace() for 4 and 8 bytes.
 var keyWidths = [9]int{1: 3, 2: 5, 4: 8, 8: 16}
 
-// packed keys stand before one-line charts: strings are cut down to 16 columns
-// and right-aligned.
+// appendKey prints a part of an aggregation's key as printa() does without a
+// format. Packed keys stand before one-line charts: strings are cut down to 16
+// columns and right-aligned.
 func appendKey(b []byte, p agg.Part, packed bool, o *Options) []byte {
 	switch p.Kind {
 	case agg.Signed, agg.Unsigned:

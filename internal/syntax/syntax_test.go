@@ -597,18 +597,9 @@ sizeof vp; stringof vq; xlate <foo_t> (vr)->x; (vs); self->vt, sizeof (int [vu])
 // TestBuild: what other packages synthesize prints as it was meant.
 func TestBuild(t *testing.T) {
 	var pos Pos
-	x := NewBinary(pos, Mul, NewBinary(pos, Add, NewName(pos, "a"), NewName(pos, "m`b")), NewUnary(pos, Sub, NewUnary(pos, Sub, NewIntLit(pos, 3))))
-	c := NewClause(pos, []*ProbeDesc{NewProbeDesc(pos, "syscall", "", "read", "entry")}, x,
-		NewExprStmt(pos, NewAssign(pos, Add, NewVar(pos, Self, "s"), NewCond(pos, NewParen(pos, x.X), NewStringLit(pos, "q\n"), NewCall(pos, "f", NewIndex(pos, NewName(pos, "i"), x))))),
-		NewExprStmt(pos, NewMember(pos, NewCast(pos, NewTypeName(pos, NewDeclSpec(pos, "char"), NewDeclarator(pos, "", DeclPart{Pointer: true})), NewName(pos, "p")), true, "m")))
-	want := "syscall::read:entry\n/(a + m`b) * - -3/\n{\n\tself->s += (a + m`b) ? \"q\\n\" : f(i[(a + m`b) * - -3]);\n\t((char *)p)->m;\n}"
-	if got := String(c); got != want {
-		t.Errorf("got\n%s", got)
-	}
-	if n, err := ScanInt(pos, "0x10UL"); err != nil || n.Value != 16 || n.Suffix != "ul" {
-		t.Errorf("ScanInt: %v, %v", n, err)
-	}
-	if _, err := ScanInt(pos, "1 2"); err == nil {
-		t.Error("ScanInt takes two")
+	sum := NewBinary(pos, Add, NewName(pos, "a"), NewName(pos, "m`b"))
+	x := NewBinary(pos, LAnd, NewCall(pos, "f", NewBinary(pos, Mul, sum, NewIntLit(pos, 3))), NewParen(pos, sum))
+	if got, want := String(x), "f((a + m`b) * 3) && (a + m`b)"; got != want {
+		t.Errorf("got %s, want %s", got, want)
 	}
 }

@@ -50,7 +50,7 @@ func Compile(src string, env check.Env, opt compile.Options) (*Program, error) {
 	if err != nil {
 		return nil, err
 	}
-	comp := compile.NewOptions(opt)
+	comp := compile.New(opt)
 	of := map[*probe.Probe]*Enabled{}
 	for _, cl := range prog.Clauses {
 		d, err := comp.Clause(cl)
