@@ -92,10 +92,8 @@ func (c *Checker) specialType(name string) types.Type {
 		return types.TSymAddr
 	case "_usymaddr":
 		return types.TUSymAddr
-	case "stack", "stack_t":
-		if name == "stack" {
-			return types.TStack
-		}
+	case "stack":
+		return types.TStack
 	}
 	return nil
 }
