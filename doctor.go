@@ -93,6 +93,11 @@ func kernelFindings(caps []Capability) []Finding {
 		}
 	}
 	add("tracefs", now, ok, "mount -t tracefs tracefs /sys/kernel/tracing")
+	ns := "yes"
+	if !HostPIDs() {
+		ns = "no"
+	}
+	add("PIDs of the host", ns, HostPIDs(), "pid, tid, ppid differ from $target and /proc: compare pidns_pid, or run in the host's PID namespace (docker --pid=host)")
 	if s, err := sysctl("kernel/perf_event_paranoid"); err == nil {
 		n, _ := strconv.Atoi(s)
 		perfmon := slices.ContainsFunc(caps, func(c Capability) bool { return c.Name == "CAP_PERFMON" && c.Have })
@@ -100,6 +105,15 @@ func kernelFindings(caps []Capability) []Finding {
 		add("perf_event_paranoid", s, ok, "perf events need CAP_PERFMON at this setting, and from 3 on (Debian) CAP_SYS_ADMIN")
 	}
 	return out
+}
+
+// HostPIDs reports whether this process is in the initial PID namespace, whose
+// numbers the variables pid, tid and ppid have. In another, $target is not the
+// pid of the process that it names.
+func HostPIDs() bool {
+	const initial = "pid:[4026531836]" // the kernel's PROC_PID_INIT_INO
+	ns, err := os.Readlink("/proc/self/ns/pid")
+	return err != nil || ns == initial
 }
 
 func yesNo(b bool) string {

@@ -25,6 +25,9 @@ func Hint(err error) string {
 		return "the kernel's verifier did not accept what the program was compiled to: an error of godtrace's; " +
 			bpf.VerifierLogEnv + "=FILE keeps the verifier's log"
 	}
+	if errors.Is(err, syscall.EMFILE) {
+		return "programs, maps and probes take a descriptor each: ulimit -n allows too few"
+	}
 	if e, ok := errors.AsType[*PolicyError](err); ok {
 		return e.File + " is for root to change: see doc/policy.md"
 	}

@@ -324,6 +324,7 @@ func (d *dtrace) options() error {
 
 // processes is the pass over -c and -p.
 func (d *dtrace) processes() error {
+	target := false
 	for _, w := range d.words {
 		switch w.opt {
 		case 'c':
@@ -345,7 +346,13 @@ func (d *dtrace) processes() error {
 			if err := d.await(w.arg); err != nil {
 				return err
 			}
+		default:
+			continue
 		}
+		target = true
+	}
+	if target && !godtrace.HostPIDs() {
+		d.notice("hint: in a PID namespace other than the host's, pid is not what $target is: compare pidns_pid")
 	}
 	return nil
 }

@@ -218,6 +218,9 @@ func loadProg(name string, s progSpec, c *code) (int, error) {
 	if errors.Is(err, unix.EPERM) && os.Geteuid() != 0 {
 		return -1, &PrivilegeError{err}
 	}
+	if errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) || errors.Is(err, unix.ENOMEM) {
+		return -1, fmt.Errorf("program %s: %w", name, err) // no fault of the program's
+	}
 	var log []byte
 	for size := logSize(); size <= 1<<26; size *= 8 {
 		log = make([]byte, size)
