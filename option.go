@@ -99,7 +99,7 @@ var optionDefs = map[string]optionDef{
 	"quietresize":   {anyTime, parseFlag, Unset},
 	"rawbytes":      {anyTime, parseFlag, Unset},
 	"stackindent":   {anyTime, parseInt, 14},
-	"demangle":      {anyTime, parseFlag, Unset},
+	"demangle":      {anyTime, parseFlag, 1},
 	"printsize":     {anyTime, parseSize, 0},
 	"errexit":       {anyTime, parseFlag, Unset},
 

@@ -44,9 +44,10 @@ func TestOptions(t *testing.T) {
 		{[]string{"pcapsize"}, runTime, 100, "1500", "much"},
 		// What setopt() can change.
 		{[]string{"switchrate", "aggrate"}, anyTime, hz, "100ms", "often"},
-		{[]string{"aggsortkey", "aggsortrev", "flowindent", "quiet", "quietresize", "rawbytes", "agghist", "aggpack", "aggzoom", "errexit", "demangle"},
+		{[]string{"aggsortkey", "aggsortrev", "flowindent", "quiet", "quietresize", "rawbytes", "agghist", "aggpack", "aggzoom", "errexit"},
 			anyTime, Unset, "off", "perhaps"},
 		{[]string{"aggsortkeypos", "aggsortpos"}, anyTime, Unset, "1", "first"},
+		{[]string{"demangle"}, anyTime, 1, "off", "perhaps"},
 		{[]string{"stackindent"}, anyTime, 14, "4", "deep"},
 		{[]string{"printsize"}, anyTime, 0, "1k", "much"},
 		// The compiler, the linker, processes.

@@ -56,7 +56,7 @@ _godtrace() {
 	-x)
 		COMPREPLY=($(compgen -W 'aggpack aggrate= agghist aggsize= aggsortkey aggsortkeypos= aggsortpos=
 			aggsortrev aggzoom bufpolicy=fill bufpolicy=ring bufpolicy=switch bufsize= cpu= debug
-			defaultargs demangle destructive disasm= droptags dynvarsize= encoding=ascii encoding=utf8 errexit errtags evaltime= fbt=
+			defaultargs demangle=off destructive disasm= droptags dynvarsize= encoding=ascii encoding=utf8 errexit errtags evaltime= fbt=
 			flowindent followfork instr latemod libdir= maxprobes= noresolve nspec= oformat=html oformat=json oformat=ndjson oformat=xml policyfile=
 			printsize= quiet rawbytes setenv= specsize=
 			stackframes= stackindent= stats statusrate= strsize= switchrate= unsetenv=

@@ -70,7 +70,7 @@ func TestOptions(t *testing.T) {
 
 `)},
 		{name: "stackindent", cmd: `dtrace -qx stackindent=3 -n 'syscall::exit_group:entry /pid == $target/ { stack(1); }' -c /bin/true`, out: "\n   *+0x*\n\n"},
-		q("demangle", `printf("d");`, "d\n"),
+		q("demangle=off", `printf("d");`, "d\n"),
 		{name: "printsize", cmd: `dtrace -qx printsize=4 -n 'struct s { int a; int b; }; BEGIN { p = (struct s *)alloca(sizeof (struct s)); p->a = 1; p->b = 2; print(p); exit(0); }'`, out: "0x* = *\n                                            (struct s) {\n                                             .a = (int)1,\n                                             ...\n                                            }\n\n"},
 		{name: "agghist", cmd: `dtrace -qx agghist -n 'BEGIN { @["a"] = sum(10); @["b"] = sum(30); exit(0); }'`, out: "\n\n              key  ------------- Distribution ------------- count    \n                a |@@@@@@@@@@                               10       \n                b |@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@           30       \n"},
 		{name: "aggpack", cmd: `dtrace -qx aggpack -x encoding=ascii -n 'BEGIN { @["a"] = quantize(1); @["a"] = quantize(2); exit(0); }'`, out: "*a*x*"},
