@@ -44,6 +44,7 @@ func (p *Counter) Probes(d probe.Desc) ([]*probe.Probe, error) {
 	}
 	var out []*probe.Probe
 	last := uint64(0)
+	probed := kprobed()
 	for s := range k.All() {
 		n := k.Size(s.Addr)
 		if !s.Func() || s.Addr == last || n == 0 || n > maxKernelFunc || !probe.Glob(d.Module, s.Module) ||
@@ -53,6 +54,7 @@ func (p *Counter) Probes(d probe.Desc) ([]*probe.Probe, error) {
 		last = s.Addr
 		f := kernelFunc{s.Module, s.Name, s.Addr, int(n)}
 		code, err := f.text()
+		probed.restore(code, f.addr)
 		if err != nil {
 			if _, ok := err.(*kernel.FeatureError); ok {
 				return nil, err

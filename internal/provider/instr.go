@@ -63,7 +63,12 @@ func (p *Instr) Probes(d probe.Desc) ([]*probe.Probe, error) {
 	if err != nil {
 		return nil, fmt.Errorf("instr probes: %w", err)
 	}
-	return p.list(d, fs, kernelFunc.text)
+	probed := kprobed()
+	return p.list(d, fs, func(f kernelFunc) ([]byte, error) {
+		code, err := f.text()
+		probed.restore(code, f.addr)
+		return code, err
+	})
 }
 
 // functions are those that can have probes of a description, by address.
@@ -315,6 +320,7 @@ func instructionGroup(name string, enabled []*probe.Probe) ([]*Attachment, error
 	}
 	a := &Attachment{Group: &probe.Group{Kind: probe.KindInstr, Name: name, Probes: enabled}}
 	var ts []target
+	probed := kprobed()
 	for i, pr := range enabled {
 		addr, err := instructionAddr(pr)
 		if err != nil {
@@ -324,6 +330,7 @@ func instructionGroup(name string, enabled []*probe.Probe) ([]*Attachment, error
 		if err != nil {
 			return nil, err
 		}
+		probed.restore(code, addr)
 		in, err := insn.Decode(code)
 		if err != nil {
 			return nil, fmt.Errorf("%s: the instruction is not there any more: %w", pr.Desc, err)

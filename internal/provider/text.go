@@ -77,7 +77,7 @@ func kernelFuncs(module, name string) ([]kernelFunc, error) {
 
 // boundaries are the offsets of a function's instructions.
 func (f kernelFunc) boundaries() ([]int, error) {
-	code, err := f.text()
+	code, err := f.code()
 	if err != nil {
 		return nil, err
 	}
@@ -113,7 +113,7 @@ func thunk(name string) insn.Thunk {
 
 // exits finds where a function returns, in the text as it is.
 func (f kernelFunc) exits() ([]insn.Exit, error) {
-	code, err := f.text()
+	code, err := f.code()
 	if err != nil {
 		return nil, err
 	}

@@ -561,6 +561,42 @@ func TestCounter(t *testing.T) {
 	}
 }
 
+// Where another tracer has put breakpoints the function is still what it is:
+// its instructions are the same, and its returns are found.
+func TestBreakpointsOfOthers(t *testing.T) {
+	needKprobes(t)
+	testkernel.Shows(t, "0.10", "0.14")
+	testkernel.CheckKernel(t)
+	list := []string{"-ln", "kinst::ksys_read:"}
+	before, _ := trace(t, list...)
+	text := `fbt::ksys_read:return/execname=="reader"/{@=count();}`
+	prog := reader(t, "reader", 50)
+	tracers := []*tracer{begin(t, "-q", "-n", "kinst::ksys_read:{@=count();}")}
+	for range 2 {
+		tracers = append(tracers, begin(t, "-q", "-x", "fbt=kprobe", "-x", "fbtreturn=insn", "-n", text))
+	}
+	during, _ := trace(t, list...)
+	if during != before {
+		t.Errorf("with breakpoints on it:\n%s\nwithout:\n%s", during, before)
+	}
+	run(t, prog)
+	for i, tr := range tracers {
+		out, _ := tr.interrupt()
+		if i > 0 && match(`(?m)^ +50$`, out) == nil {
+			t.Errorf("tracer %d: not 50 in\n%s", i, out)
+		}
+	}
+}
+
+// A slip in the name of one of forty thousand functions is told.
+func TestFunctionSlip(t *testing.T) {
+	needKprobes(t)
+	r := testkernel.Trace(t, "-n", "fbt::vfs_raed:entry")
+	if r.Err == nil || !strings.Contains(r.Stderr, "hint: did you mean vfs_read?") {
+		t.Errorf("%v\n%s", r.Err, r.Stderr)
+	}
+}
+
 // The bytes at a probe are those of the function.
 func TestOpcode(t *testing.T) {
 	needKprobes(t)
