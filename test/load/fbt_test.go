@@ -1,14 +1,22 @@
 package load
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"runtime"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
+	"godtrace"
 	"godtrace/internal/testkernel"
 )
 
@@ -36,34 +44,187 @@ func rounds(short, long int) int {
 	return short
 }
 
+// busy are the words for a load of calls on both CPUs. The CPUs of an emulated
+// machine take turns of 100 ms unless they fall idle; a tracer that changes the
+// kernel's text waits for every CPU again and again, so there they rest.
+func busy(call string) []string {
+	args := []string{"-call", call, "-for", "1h", "-threads", "2"}
+	if _, vm := testkernel.InVM(); vm {
+		args = append(args, "-rest", "10ms")
+	}
+	return args
+}
+
+// ways are the options for each way of probing a function that the kernel has.
+func ways(t *testing.T) []string {
+	w := []string{"fbt=fentry", "fbt=kprobe", "fbt=kprobe fbtreturn=insn"}
+	if haveMulti(t) {
+		w = append(w, "fbt=multi")
+	}
+	return w
+}
+
+// getppid is the function of the kernel that the system call of that name is.
+const getppid = "__do_sys_getppid"
+
 // Probes on a function go on and off while it is being called all the time by
-// others: every round counts what its own program counted, by each engine, and
+// others: every round counts what its own program counted, in each way, and
 // nothing comes after END.
 func TestFunctionRounds(t *testing.T) {
 	needFunctions(t)
 	testkernel.Shows(t, "0.18")
 	testkernel.CheckMachine(t)
 	testkernel.CheckKernel(t)
-	engines := []string{"fentry", "kprobe"}
-	if haveMulti(t) {
-		engines = append(engines, "multi")
-	}
-	stop := background(t, "-call", "getppid", "-for", "1h", "-threads", "2")
+	ways := ways(t)
+	stop := background(t, busy("getppid")...)
 	defer stop()
 	workload := testkernel.Trigger(t, "syscalls") + " -call getppid -n 500"
-	for i := range rounds(len(engines), 1000) {
-		engine := engines[i%len(engines)]
-		r := trace(t, "-q", "-x", "fbt="+engine, "-n", `
-			fbt::__do_sys_getppid:entry /pid == $target/ { @e = count(); }
-			fbt::__do_sys_getppid:return /pid == $target/ { @r = count(); }
-			END { printa("entries %@d\n", @e); printa("returns %@d\n", @r); printf("END\n"); }`, "-c", workload).ok(t)
+	for i := range rounds(len(ways), 40) {
+		way := ways[i%len(ways)]
+		args := []string{"-q", "-c", workload, "-n", fmt.Sprintf(`
+			fbt::%[1]s:entry /pid == $target/ { @e = count(); }
+			fbt::%[1]s:return /pid == $target/ { @r = count(); }
+			END { printa("entries %%@d\n", @e); printa("returns %%@d\n", @r); printf("END\n"); }`, getppid)}
+		for o := range strings.FieldsSeq(way) {
+			args = append(args, "-x", o)
+		}
+		r := trace(t, args...).ok(t)
 		want := calls(t, r.Stdout)
-		r.accounts(t, engine+": entries", sumOf(r.Stdout, "entries"), want)
-		r.accounts(t, engine+": returns", sumOf(r.Stdout, "returns"), want)
+		r.accounts(t, way+": entries", sumOf(r.Stdout, "entries"), want)
+		r.accounts(t, way+": returns", sumOf(r.Stdout, "returns"), want)
 		if !strings.HasSuffix(strings.TrimSpace(r.Stdout), "\nEND") {
-			t.Errorf("%s: not the end:\n%s", engine, r.Stdout)
+			t.Errorf("%s: not the end:\n%s", way, r.Stdout)
 		}
 	}
+}
+
+// The same with many sessions of one process, two at a time, some with probes of
+// other kinds on other functions; in the second half the kernel's function
+// tracer and an event of its own are on the function as well.
+func TestSessionRounds(t *testing.T) {
+	needFunctions(t)
+	testkernel.Shows(t, "0.18")
+	testkernel.CheckMachine(t)
+	testkernel.CheckKernel(t)
+	ways := ways(t)
+	beside := []string{
+		"",
+		"fbt::ksys_read: { n++; }",
+		"rawfbt::vfs_read: { n++; }",
+		"kinst::vfs_read:0, kinst::vfs_write:0 { n++; }",
+		"rawtp:sched:: { n++; } sdt:sched::sched_switch { n += args[1]; }",
+	}
+	stop := background(t, busy("getppid")...)
+	defer stop()
+	half := rounds(len(ways), 1000) / 2
+	var done, entries, returns, drops atomic.Int64
+	for h := range 2 {
+		if h == 1 {
+			alsoTraced(t, getppid)
+		}
+		var wg sync.WaitGroup
+		for w := range 2 {
+			wg.Go(func() {
+				for i := h*half + w; i < (h+1)*half; i += 2 {
+					way := ways[i%len(ways)]
+					e, r, d, err := sessionRound(way, beside[i%len(beside)])
+					if err != nil {
+						t.Errorf("round %d, %s: %v", i, way, err)
+						continue
+					}
+					if e > 500 || r > 500 || e+d < 500 || r+d < 500 {
+						t.Errorf("round %d, %s: %d entries, %d returns, %d drops; 500 calls were made", i, way, e, r, d)
+					}
+					entries.Add(e)
+					returns.Add(r)
+					drops.Add(d)
+					if n := done.Add(1); n%50 == 0 || int(n) == 2*half {
+						t.Logf("%d rounds of 500 calls: %d entries, %d returns, %d drops", n, entries.Load(), returns.Load(), drops.Load())
+					}
+				}
+			})
+		}
+		wg.Wait()
+	}
+}
+
+// sessionRound makes 500 calls under a session's eyes.
+func sessionRound(way, beside string) (entries, returns, drops int64, err error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	s, err := godtrace.Open()
+	if err != nil {
+		return 0, 0, 0, err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	var out bytes.Buffer
+	s.Output = &out
+	s.Handlers.Drop = func(d godtrace.Drop) error { drops += int64(d.Count); return nil }
+	for o := range strings.FieldsSeq("quiet=1 bufsize=64k aggsize=64k " + way) {
+		name, value, _ := strings.Cut(o, "=")
+		if err := s.SetOption(name, value); err != nil {
+			return 0, 0, 0, err
+		}
+	}
+	p, err := s.Compile(fmt.Sprintf(`
+		fbt::%[1]s:entry /tid == %[2]d/ { @e = count(); }
+		fbt::%[1]s:return /tid == %[2]d/ { @r = count(); }
+		%[3]s
+		END { printa("entries %%@d\n", @e); printa("returns %%@d\n", @r); }`, getppid, unix.Gettid(), beside), godtrace.CompileOptions{})
+	if err != nil {
+		return 0, 0, 0, err
+	}
+	if _, err := s.Exec(p); err != nil {
+		return 0, 0, 0, err
+	}
+	if err := s.Go(); err != nil {
+		return 0, 0, 0, err
+	}
+	for range 500 {
+		unix.RawSyscallNoError(unix.SYS_GETPPID, 0, 0, 0)
+	}
+	s.Stop()
+	for {
+		st, err := s.Work()
+		if err != nil {
+			return 0, 0, 0, err
+		}
+		if st == godtrace.Done {
+			return sumOf(out.String(), "entries"), sumOf(out.String(), "returns"), drops, nil
+		}
+	}
+}
+
+// alsoTraced has the kernel's function tracer and an event of its own on a
+// function until the test ends.
+func alsoTraced(t *testing.T, function string) {
+	t.Helper()
+	const root, inst = "/sys/kernel/tracing", "/sys/kernel/tracing/instances/godtrace_load"
+	put := func(file, text string) {
+		f, err := os.OpenFile(file, os.O_WRONLY|os.O_APPEND, 0)
+		if err == nil {
+			_, err = f.WriteString(text)
+			f.Close()
+		}
+		if err != nil {
+			t.Errorf("%s: %v", file, err)
+		}
+	}
+	if err := os.Mkdir(inst, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	put(root+"/kprobe_events", "p:godtrace_load/call "+function+"\n")
+	put(inst+"/set_ftrace_filter", function+"\n")
+	put(inst+"/current_tracer", "function")
+	put(inst+"/events/godtrace_load/call/enable", "1")
+	t.Cleanup(func() {
+		put(inst+"/events/godtrace_load/call/enable", "0")
+		put(inst+"/current_tracer", "nop")
+		put(root+"/kprobe_events", "-:godtrace_load/call\n")
+		if err := os.Remove(inst); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // The entry and the return of every function of the kernel, or of a part of
@@ -79,7 +240,7 @@ func TestEveryFunction(t *testing.T) {
 	}
 	testkernel.CheckMachine(t)
 	testkernel.CheckKernel(t)
-	for i := range rounds(1, 50) {
+	for i := range rounds(1, 5) {
 		// The first time for long.
 		length := time.Second
 		if i == 0 {
@@ -87,7 +248,7 @@ func TestEveryFunction(t *testing.T) {
 		}
 		tr := testkernel.Begin(t, "-q", "-n", fmt.Sprintf(`fbt::%[1]s:entry { @e = count(); } fbt::%[1]s:return { @r = count(); }
 			END { printa("entries %%@d\n", @e); printa("returns %%@d\n", @r); printf("END\n"); }`, functions))
-		stop := background(t, "-call", "read", "-for", "1h", "-threads", "2")
+		stop := background(t, busy("read")...)
 		n := 0
 		for end := time.Now().Add(length); time.Now().Before(end); n++ {
 			if out, err := exec.Command(testkernel.Trigger(t, "syscalls"), "-n", "10").CombinedOutput(); err != nil {
@@ -115,23 +276,31 @@ func TestKillFunctions(t *testing.T) {
 	testkernel.CheckMachine(t)
 	testkernel.CheckKernel(t)
 	multi := haveMulti(t)
-	stop := background(t, "-call", "read", "-for", "1h", "-threads", "2")
+	stop := background(t, busy("read")...)
 	defer stop()
 	rng := rand.New(rand.NewPCG(3, 4))
-	for i := range rounds(3, 200) {
-		desc := []string{"fbt::vfs_read:", "fbt::vfs_*:", "fbt:::"}[i%3]
-		if desc == "fbt:::" && !multi {
-			continue
+	descs := []string{"fbt::vfs_read:", "fbt::vfs_*:"}
+	if multi {
+		descs = append(descs, "fbt:::")
+	}
+	// As long as each takes to be killed anywhere between its start and work.
+	until := make([]time.Duration, len(descs))
+	for i, desc := range descs {
+		begun := time.Now()
+		testkernel.Begin(t, "-qn", desc+" { @[probefunc, execname] = count(); }").Interrupt()
+		until[i] = time.Since(begun)
+	}
+	t.Log("from start to end: ", until)
+	for i := range rounds(len(descs), 200) {
+		which := i % 2
+		if i%10 == 2 {
+			which = len(descs) - 1
 		}
-		cmd := exec.Command(testkernel.Godtrace(t), "-qn", desc+` { @[probefunc, execname] = count(); } tick-10ms { printa(@); }`)
+		cmd := exec.Command(testkernel.Godtrace(t), "-qn", descs[which]+` { @[probefunc, execname] = count(); } tick-10ms { printa(@); }`)
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		most := 300
-		if _, vm := testkernel.InVM(); vm {
-			most = 3000
-		}
-		time.Sleep(time.Duration(rng.IntN(most)) * time.Millisecond)
+		time.Sleep(time.Duration(rng.Int64N(int64(until[which]))))
 		cmd.Process.Kill()
 		cmd.Wait()
 	}

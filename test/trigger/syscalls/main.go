@@ -2,7 +2,7 @@
 // and says what they cost. It counts its own calls, so that a tracer's counts
 // can be held against them.
 //
-//	syscalls [-call getppid|deep|read|nanosleep|hit] [-n CALLS] [-for DURATION] [-rounds R] [-threads T] [-cpu N] [-preempt] [-wait]
+//	syscalls [-call getppid|deep|read|nanosleep|hit] [-n CALLS] [-for DURATION [-rest DURATION]] [-rounds R] [-threads T] [-cpu N] [-preempt] [-wait]
 //
 // One line per thread and round:
 //
@@ -32,6 +32,7 @@ func main() {
 	call := flag.String("call", "getppid", "which system call: getppid, deep (the same, below 30 calls), read (64 bytes of /dev/zero), nanosleep, hit (the function main.hit)")
 	n := flag.Int("n", 1_000_000, "calls a round")
 	length := flag.Duration("for", 0, "instead of -n: call for this long")
+	rest := flag.Duration("rest", 0, "with -for: sleep so long after every hundred calls")
 	rounds := flag.Int("rounds", 1, "rounds")
 	threads := flag.Int("threads", 1, "threads")
 	cpu := flag.Int("cpu", -1, "bind thread i to CPU (cpu+i); -1: do not bind")
@@ -74,7 +75,7 @@ func main() {
 						os.Exit(2)
 					}
 				}
-				calls, wall, busy := loop(one, *n, *length)
+				calls, wall, busy := loop(one, *n, *length, *rest)
 				lines[t] = fmt.Sprintf("thread %d round %d pid %d tid %d calls %d ns/call %.1f cpu-ns/call %.1f",
 					t, r, os.Getpid(), unix.Gettid(), calls, float64(wall)/float64(calls), float64(busy)/float64(calls))
 			})
@@ -160,15 +161,24 @@ func interrupting(one func(n int)) (func(n int), error) {
 	}, err
 }
 
-// loop calls one for n calls, or for a time, in batches of a thousand.
-func loop(one func(n int), n int, length time.Duration) (calls int, wall, busy int64) {
+// loop calls one for n calls, or for a time, in batches of a thousand, or of a
+// hundred with a rest after each.
+func loop(one func(n int), n int, length, rest time.Duration) (calls int, wall, busy int64) {
 	start, cpu := now(unix.CLOCK_MONOTONIC), now(unix.CLOCK_THREAD_CPUTIME_ID)
 	if length == 0 {
 		one(n)
 		calls = n
 	} else {
-		for end := start + int64(length); now(unix.CLOCK_MONOTONIC) < end; calls += 1000 {
-			one(1000)
+		batch := 1000
+		if rest > 0 {
+			batch = 100
+		}
+		for end := start + int64(length); now(unix.CLOCK_MONOTONIC) < end; calls += batch {
+			one(batch)
+			if rest > 0 {
+				ts := unix.NsecToTimespec(int64(rest))
+				rawNanosleep(&ts)
+			}
 		}
 	}
 	return calls, now(unix.CLOCK_MONOTONIC) - start, now(unix.CLOCK_THREAD_CPUTIME_ID) - cpu
