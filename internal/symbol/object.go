@@ -97,7 +97,10 @@ func readObject(f *os.File, known string, roots []string) (*Object, error) {
 func newObject(r io.ReaderAt, known string) (o *Object, err error) {
 	f, err := elf.NewFile(r)
 	if err != nil {
-		return nil, err
+		var e2 error
+		if f, e2 = elf.NewFile(withoutSections(r)); e2 != nil {
+			return nil, err
+		}
 	}
 	o = &Object{Path: known, Machine: f.Machine, Type: f.Type, Entry: f.Entry, file: f, r: r, BuildID: buildID(f)}
 	for _, p := range f.Progs {
@@ -115,6 +118,38 @@ func newObject(r io.ReaderAt, known string) (o *Object, err error) {
 		o.SOName = s[0]
 	}
 	return o, nil
+}
+
+// withoutSections is an ELF file as its segments alone describe it. The kernel
+// runs programs whose sections are damaged or have been cut off.
+func withoutSections(r io.ReaderAt) io.ReaderAt {
+	h := make([]byte, 64)
+	if n, _ := r.ReadAt(h, 0); n < len(h) {
+		return r
+	}
+	// e_shoff, e_shnum, e_shstrndx
+	if h[elf.EI_CLASS] == byte(elf.ELFCLASS64) {
+		clear(h[0x28:0x30])
+		clear(h[0x3c:0x40])
+	} else {
+		clear(h[0x20:0x24])
+		clear(h[0x30:0x34])
+	}
+	return &headed{r, h}
+}
+
+// headed is a file with another beginning.
+type headed struct {
+	io.ReaderAt
+	head []byte
+}
+
+func (f *headed) ReadAt(b []byte, off int64) (int, error) {
+	n, err := f.ReaderAt.ReadAt(b, off)
+	if off >= 0 && off < int64(len(f.head)) {
+		copy(b[:n], f.head[off:])
+	}
+	return n, err
 }
 
 // buildID finds the GNU build-id note among the segments, which strip leaves

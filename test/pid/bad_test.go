@@ -2,6 +2,7 @@ package pid
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -15,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"godtrace/internal/symbol"
 	"godtrace/internal/testkernel"
 )
 
@@ -248,6 +250,44 @@ func TestRefusedSite(t *testing.T) {
 	}
 	if strings.Contains(r.Stdout, "locked                                             entry") {
 		t.Errorf("it fired:\n%s", r.Stdout)
+	}
+}
+
+// A program runs whose sections have been cut off or damaged: its instructions
+// and its libraries are traced all the same.
+func TestWithoutSections(t *testing.T) {
+	testkernel.RequireRoot(t)
+	testkernel.CheckLeaks(t)
+	prog := testkernel.Compile(t, source(t, "sectionless.c", `
+		#include <stdlib.h>
+		__attribute__((noinline)) int work(int n) { __asm__ volatile(""); return n + 1; }
+		int main(void) { int n = 0; while (n < 7) n = work(n); exit(n == 7 ? 0 : 1); }`), "-O1", "-no-pie", "-fno-pie")
+	o, err := symbol.Open(prog)
+	if err != nil {
+		t.Fatal(err)
+	}
+	work, ok := o.Named("work")
+	if !ok {
+		t.Fatal("no work")
+	}
+	whole, err := os.ReadFile(prog)
+	if err != nil {
+		t.Fatal(err)
+	}
+	le := binary.LittleEndian
+	cut := bytes.Clone(whole)[:le.Uint64(whole[0x28:])]
+	wild := bytes.Clone(whole)
+	le.PutUint32(wild[0x28:], 0xffffffff)
+	for i, b := range [][]byte{cut, wild} {
+		name := filepath.Join(t.TempDir(), "sectionless")
+		if err := os.WriteFile(name, b, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		r := testkernel.Trace(t, "-qn", fmt.Sprintf(`pid$target:a.out:-:%x{@w=count()} pid$target:libc.so.6:exit:entry{@e=count()}
+			END{printa("%%@d ", @w); printa("%%@d", @e)}`, work.Value), "-c", name).OK(t)
+		if got := strings.TrimSpace(r.Stdout); got != "7 1" {
+			t.Errorf("%d: %q, want 7 calls of work and one of exit\n%s", i, got, r.Stderr)
+		}
 	}
 }
 
