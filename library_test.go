@@ -38,7 +38,8 @@ func TestLibraries(t *testing.T) {
 		src  string
 		want string // error, "" for none
 	}{
-		{"clauses", map[string]string{"a.d": "inline int x = 1;\nBEGIN { exit(0); }"}, `BEGIN { trace(x); }`, `"a.d", line 2: a library has declarations only, no clauses`},
+		{"clauses are checked and left out", map[string]string{"a.d": "inline int x = 1;\nBEGIN { exit(0); }"}, `BEGIN { trace(x); }`, ""},
+		{"a wrong clause", map[string]string{"a.d": "inline int x = 1;\nBEGIN { nosuch(); }"}, `BEGIN { trace(x); }`, `"a.d", line 2: undefined function name: nosuch`},
 		{"inline", map[string]string{"a.d": answer}, "BEGIN { trace(answer); }", ""},
 		{"none", nil, "BEGIN { trace(answer); }", "in action list: failed to resolve answer: Unknown variable name"},
 		{"not a library", map[string]string{"a.txt": answer}, "BEGIN { trace(answer); }",

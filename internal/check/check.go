@@ -312,14 +312,16 @@ func (c *Checker) decls(f *syntax.File) {
 
 // clauseDecl types a clause once for each of its probe descriptions.
 func (c *Checker) clauseDecl(src *syntax.Clause) {
-	if c.file.lib {
-		fail(src.Pos(), "D_SYNTAX", "a library has declarations only, no clauses")
-	}
 	index := c.nextCls
-	c.nextCls++
+	var clauses []*Clause
 	for _, d := range src.Descs {
-		c.file.prog.Clauses = append(c.file.prog.Clauses, c.clauseFor(src, d, index))
+		clauses = append(clauses, c.clauseFor(src, d, index))
 	}
+	if c.file.lib {
+		return // as in DTrace, what a library declares counts, and its clauses have to be right
+	}
+	c.nextCls++
+	c.file.prog.Clauses = append(c.file.prog.Clauses, clauses...)
 }
 
 func (c *Checker) clauseFor(src *syntax.Clause, d *syntax.ProbeDesc, index int) *Clause {
