@@ -34,8 +34,13 @@ import (
 
 var update = flag.Bool("update", false, "write .out files that do not exist yet, to be read before they are committed")
 
-// limit is how long a program may take.
-const limit = 20 * time.Second
+// limit is how long a program may take; emulation is ten times slower.
+func limit() time.Duration {
+	if _, vm := testkernel.InVM(); vm {
+		return 2 * time.Minute
+	}
+	return 20 * time.Second
+}
 
 func TestPrograms(t *testing.T) {
 	testkernel.RequireRoot(t)
@@ -95,7 +100,7 @@ func run(t *testing.T, cmd, trigger, file string) {
 		t.Fatal(err)
 	}
 	flags, args, status := header(t, string(src), trigger)
-	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	ctx, cancel := context.WithTimeout(t.Context(), limit())
 	defer cancel()
 	var c *exec.Cmd
 	var stdout, stderr bytes.Buffer
@@ -117,7 +122,7 @@ func run(t *testing.T, cmd, trigger, file string) {
 	var ee *exec.ExitError
 	switch {
 	case ctx.Err() != nil:
-		t.Errorf("did not end within %v", limit)
+		t.Errorf("did not end within %v", limit())
 	case err != nil && !errors.As(err, &ee):
 		t.Fatal(err)
 	case c.ProcessState.ExitCode() != status:
