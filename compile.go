@@ -2,7 +2,6 @@ package godtrace
 
 import (
 	"bytes"
-	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -214,7 +213,7 @@ func (s *Session) compileError(err error, script bool) error {
 		if file == s.source {
 			file = ""
 		}
-		return &CompileError{File: file, Line: e.Pos.Line, Tag: e.Tag, Msg: e.Msg, Hint: cmp.Or(e.Hint, s.providerHint(e)),
+		return &CompileError{File: file, Line: e.Pos.Line, Tag: e.Tag, Msg: e.Msg, Hint: s.providerHint(e),
 			Region: e.Region, tags: s.opts.flag("errtags"), script: script}
 	}
 	return err

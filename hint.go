@@ -1,6 +1,7 @@
 package godtrace
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -10,6 +11,7 @@ import (
 
 	"godtrace/internal/bpf"
 	"godtrace/internal/kernel"
+	"godtrace/internal/provider"
 	"godtrace/internal/syntax"
 )
 
@@ -58,19 +60,24 @@ var toCome = map[string]string{
 
 var noMatch = regexp.MustCompile(`^probe description ((\w+?)[\d*]*:.*) does not match any probes$`)
 
-// providerHint is what to say of a description whose provider nobody has.
+// providerHint is the error's own hint or a better one: what the provider knows
+// of a description that matches nothing, or of a provider nobody has.
 func (s *Session) providerHint(e *syntax.Error) string {
 	m := noMatch.FindStringSubmatch(e.Msg)
 	if e.Tag != "D_PDESC_ZERO" || m == nil {
-		return ""
+		return e.Hint
 	}
 	var names []string
 	for _, p := range s.env.providers {
 		if p.Name() == m[2] {
+			hint := e.Hint
 			if h, ok := p.(interface{ Hint(desc string) string }); ok {
-				return h.Hint(m[1])
+				hint = cmp.Or(h.Hint(m[1]), hint)
 			}
-			return ""
+			if _, ok := p.(*provider.Fbt); ok && hint == "" {
+				hint = "the running kernel has no function of that name; the compiler may have inlined it into those that call it"
+			}
+			return hint
 		}
 		names = append(names, p.Name())
 	}
@@ -80,7 +87,7 @@ func (s *Session) providerHint(e *syntax.Error) string {
 	if n := syntax.Nearest(m[2], names); n != "" {
 		return fmt.Sprintf("did you mean %s?", n)
 	}
-	return ""
+	return e.Hint
 }
 
 // privilegeHint says which right is missing.

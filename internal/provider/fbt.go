@@ -131,6 +131,42 @@ func (p *Fbt) Probes(d probe.Desc) ([]*probe.Probe, error) {
 	return out, nil
 }
 
+// Hint says why a function that has no probe may have none: what the compiler
+// made of it has another name, or the kernel keeps tracers out of it.
+func (p *Fbt) Hint(desc string) string {
+	parts := strings.Split(desc, ":")
+	if len(parts) != 4 || !exact(parts[2]) || !matchesSide(parts[3]) {
+		return ""
+	}
+	k, err := symbol.KernelSymbols()
+	if err != nil {
+		return ""
+	}
+	name, there, made := parts[2], false, ""
+	for s := range k.All() {
+		if !s.Func() || !probe.Glob(parts[1], s.Module) {
+			continue
+		}
+		rest, ok := strings.CutPrefix(s.Name, name)
+		switch {
+		case !ok || strings.HasSuffix(rest, ".cold"):
+		case rest == "":
+			there = true
+		case rest[0] == '.' && made == "":
+			made = s.Name
+		}
+	}
+	switch {
+	case there && strings.Contains(name, "."):
+		return fmt.Sprintf("the name is the compiler's, and its arguments need not be those of the source: rawfbt::%s:%s", name, parts[3])
+	case there:
+		return "the kernel has the function but keeps tracers out of it"
+	case made != "":
+		return fmt.Sprintf("the compiler made %s of it: rawfbt::%s:%s", made, made, parts[3])
+	}
+	return ""
+}
+
 // lookup finds a function by its name in the BTF of vmlinux and the modules.
 // known is false where BTF cannot tell whether there is one: some functions are
 // not in it.

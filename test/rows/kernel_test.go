@@ -571,7 +571,16 @@ func TestBreakpointsOfOthers(t *testing.T) {
 	before, _ := trace(t, list...)
 	text := `fbt::ksys_read:return/execname=="reader"/{@=count();}`
 	prog := reader(t, "reader", 50)
-	tracers := []*tracer{begin(t, "-q", "-n", "kinst::ksys_read:{@=count();}")}
+	var some []string
+	for i, m := range match(`ksys_read (0x[0-9a-f]+)\n`, before) {
+		if i%8 == 3 {
+			some = append(some, "kinst::ksys_read:"+m[1])
+		}
+	}
+	if len(some) == 0 {
+		t.Fatalf("no instructions in\n%s", before)
+	}
+	tracers := []*tracer{begin(t, "-q", "-n", strings.Join(some, ",")+"{@=count();}")}
 	for range 2 {
 		tracers = append(tracers, begin(t, "-q", "-x", "fbt=kprobe", "-x", "fbtreturn=insn", "-n", text))
 	}
@@ -588,12 +597,28 @@ func TestBreakpointsOfOthers(t *testing.T) {
 	}
 }
 
-// A slip in the name of one of forty thousand functions is told.
-func TestFunctionSlip(t *testing.T) {
+// Of a function that has no probe it is said what could be meant, or why.
+func TestFunctionHints(t *testing.T) {
 	needKprobes(t)
-	r := testkernel.Trace(t, "-n", "fbt::vfs_raed:entry")
-	if r.Err == nil || !strings.Contains(r.Stderr, "hint: did you mean vfs_read?") {
-		t.Errorf("%v\n%s", r.Err, r.Stderr)
+	want := map[string]string{
+		"fbt::vfs_raed:entry":         "did you mean vfs_read?",
+		"fbt::no_body_calls_it:entry": "may have inlined it",
+	}
+	b, err := os.ReadFile("/proc/kallsyms")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range match(`(?m)^[0-9a-f]+ t ((\w+)\.isra\.0)$`, string(b)) {
+		if match(`(?m) [tT] `+m[2]+`(\t.*)?$`, string(b)) == nil {
+			want["fbt::"+m[2]+":return"] = "the compiler made " + m[2] + "."
+			break
+		}
+	}
+	for desc, hint := range want {
+		r := testkernel.Trace(t, "-n", desc)
+		if r.Err == nil || !strings.Contains(r.Stderr, "hint: ") || !strings.Contains(r.Stderr, hint) {
+			t.Errorf("%s: %v, want %q in\n%s", desc, r.Err, hint, r.Stderr)
+		}
 	}
 }
 
