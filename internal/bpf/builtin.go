@@ -295,7 +295,7 @@ func (f *fn) hasRegs() bool {
 }
 
 // callerFrame is the return address of the function the probe is in: the
-// second frame of the stack.
+// second frame of the stack, if the first is in that function.
 func (f *fn) callerFrame(in *dif.Ins, flags int64) {
 	c := f.c
 	if f.noStack(flags) {
@@ -325,11 +325,33 @@ func (f *fn) callerFrame(in *dif.Ins, flags int64) {
 	c.call(fnGetStack)
 	c.mov(r1, r0)
 	c.imm(r0, 0)
-	c.jmpImm(jSLT, r1, 16, none)
-	c.load(8, r0, fp, bufOff)
+	switch k := f.gp.g.Kind; {
+	case flags == 0 && k == probe.KindKretprobe && !f.gp.g.Conds:
+		// The function has returned: the stack begins with its caller.
+		c.jmpImm(jSLT, r1, 8, none)
+		c.load(8, r0, fp, buf2Off)
+	case flags == 0 && (k == probe.KindFentry || k == probe.KindFexit):
+		// So it does since 7.0 where both entry and return of a function are
+		// probed: the unwinder loses the function that calls the trampoline.
+		c.jmpImm(jSLT, r1, 16, none)
+		c.mov(r1, f.machine(pCtx, r1))
+		c.call(fnFuncIP)
+		c.load(8, r1, fp, buf2Off)
+		c.alu(opSub, r1, r0)
+		c.load(8, r0, fp, buf2Off)
+		c.jmpImm(jGE, r1, maxEntry, none)
+		c.load(8, r0, fp, bufOff)
+	default:
+		c.jmpImm(jSLT, r1, 16, none)
+		c.load(8, r0, fp, bufOff)
+	}
 	c.place(none)
 	c.opaque(r0)
 }
+
+// maxEntry is farther into a function than the return address of its call of a
+// trampoline, in bytes: behind endbr64 (4) and the call (5).
+const maxEntry = 16
 
 // noStack reports whether there is no kernel stack to show: BEGIN and END are in
 // no function of the kernel's.

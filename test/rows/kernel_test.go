@@ -85,6 +85,43 @@ func TestKernelFunction(t *testing.T) {
 	}
 }
 
+// The caller of a function is what the call left on the stack, at its entry and
+// when it has returned, whatever the kernel's walk begins with.
+func TestCaller(t *testing.T) {
+	needKprobes(t)
+	prog := reader(t, "reader", 200)
+	const both = `kinst::vfs_read:0x0/execname=="reader"/{self->from = *(uint64_t *)regs[R_RSP];}
+		fbt::vfs_read:entry/execname=="reader"/{@["entry", caller == self->from] = count();}
+		fbt::vfs_read:return/self->from/{@["return", caller == self->from] = count();}`
+	for _, engine := range []string{"fentry", "multi", "kprobe", "insn"} {
+		flags := []string{"-x", "fbt=" + engine}
+		if engine == "insn" {
+			flags = []string{"-x", "fbtreturn=insn"}
+		}
+		for _, side := range []string{"both", "return"} {
+			t.Run(engine+" "+side, func(t *testing.T) {
+				if engine == "multi" && missing(t, "-x", "fbt=multi", "-n", "fbt::vfs_read:entry{}") {
+					t.Skip("SKIP-FEATURE: multi links of kprobes (since 5.18 with CONFIG_FPROBE)")
+				}
+				d, sides := both, []string{"entry", "return"}
+				if side == "return" {
+					d, sides = strings.Replace(both, "fbt::vfs_read:entry", "syscall::read:entry", 1), sides[1:]
+				}
+				out := whole(t, func() (string, string) {
+					tr := begin(t, append(flags, "-q", "-n", d)...)
+					run(t, prog)
+					return tr.interrupt()
+				})
+				for _, s := range sides {
+					if match(`(?m)^ *`+s+` +1 +200$`, out) == nil {
+						t.Errorf("%s: not 200 times the caller:\n%s", s, out)
+					}
+				}
+			})
+		}
+	}
+}
+
 // missing reports whether the command says that the kernel lacks something.
 func missing(t *testing.T, args ...string) bool {
 	t.Helper()
