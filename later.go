@@ -129,11 +129,19 @@ func (s *Session) growIn(pid int) error {
 	byProbe := map[*probe.Probe]*bpf.Enabled{}
 	byProvider := map[provider.Provider][]*probe.Probe{}
 	var added []*bpf.Enabled
+	// Once for all descriptions: they are to see the same probes, also while
+	// more is being loaded.
+	told := map[provider.Grower]bool{}
+	for _, l := range r.later {
+		if l.pid == pid && !told[l.user] {
+			told[l.user] = true
+			l.user.Loaded(pid)
+		}
+	}
 	for _, l := range r.later {
 		if l.pid != pid {
 			continue
 		}
-		l.user.Loaded(pid)
 		ps, err := s.env.Probes(l.desc)
 		if err != nil {
 			s.debugf("%s: %v", l.desc, err) // the function may be in the next library
@@ -187,8 +195,9 @@ func (s *Session) growIn(pid int) error {
 		r.consumer.Probes = append(r.consumer.Probes, consume.Probe{Probe: e.Probe, Epid: e.Epid})
 	}
 	for i, a := range atts {
-		if err := s.attach(r, a, s.rt.Program(first+i)); err != nil {
-			return err
+		// What was loaded may be gone again already: the rest is traced on.
+		if err := s.attach(r, a, s.rt.Program(first+i)); err != nil && s.Handlers.Note != nil {
+			s.Handlers.Note(err.Error())
 		}
 	}
 	return nil
