@@ -28,13 +28,15 @@ var (
 
 // hostOnly are tests that look at the source tree and need the go command or
 // clang, a file system with file capabilities, gdb, debugging symbols, speed, a program by hand,
-// servers, a compiler of 32-bit programs;
+// servers, compilers of 32-bit programs, Go and Rust;
 // and the scripts of the command line, which wait for wall-clock times: what
 // they show of the kernel, test/rows shows in the guests.
 var hostOnly = []string{
 	"TestLanguageHalfIsPure", "TestHalvesAreComplete", "TestReproducible", "TestSetuid", "TestOptionsPage",
 	"TestUnwindAgainstGDB", "TestDamaged", "TestFile", "TestScripts", "TestAgainstGDB", "TestGoStripped", "TestLazyBinding",
-	"TestServers", "TestWithDebugger", "TestProgram32", "TestGo32",
+	"TestServers", "TestWithDebugger", "TestProgram32", "TestGo32", "TestTypedArgs32",
+	"TestGoPlaces", "TestGoNames", "TestGoInlined", "TestStripped", "TestBuilds",
+	"TestTypedArgsRust", "TestDemangled",
 }
 
 // packagesWanted are Debian's, as far as the host has them: what tests compile
