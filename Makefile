@@ -28,10 +28,10 @@ test-lang: ## the language half alone: no root, no kernel
 	$(GO) test $$(sed -n '/^var LanguageHalf/,/^}/s|.*"\(internal/.*\)",|./\1|p' internal/testkernel/halves.go)
 
 vm: ## the kernel half under Debian's 6.1, 6.12 and 7.2 in QEMU
-	GODTRACE_VM=1 $(GO) test -json -count=1 -timeout 40m -run '^TestMatrix$$' ./test/vm | $(GO) run ./test/report
+	GODTRACE_VM=1 $(GO) test -json -count=1 -timeout 52m -run '^TestMatrix$$' ./test/vm | $(GO) run ./test/report
 
 vm-update: ## the same, and rewrite doc/matrix.md
-	GODTRACE_VM=1 $(GO) test -count=1 -timeout 40m -run '^TestMatrix$$' ./test/vm -update
+	GODTRACE_VM=1 $(GO) test -count=1 -timeout 52m -run '^TestMatrix$$' ./test/vm -update
 
 lint: ## gofmt, go vet, staticcheck
 	@out=$$(gofmt -l .); if [ -n "$$out" ]; then echo "gofmt -w wanted for:"; echo "$$out"; exit 1; fi
