@@ -62,13 +62,13 @@ type Geometry struct {
 	Stride int64 // bytes of one array element
 }
 
-// maxSize is the largest ring: the verifier takes no larger number for an
-// offset that is known at run time only.
-const maxSize = 1 << 29
+// maxSize is the largest ring: an offset that is known at run time only must
+// stay below 512 MB for the verifier (BPF_MAX_VAR_OFF), its slack included.
+const maxSize = 1 << 28
 
 // Fit is the geometry for a capacity (bytes) and a largest record (bytes with
 // header). limit is the largest array value the kernel takes, 0 for no limit;
-// capacities above it or above 512 MB are cut down.
+// capacities above it or above 256 MB are cut down.
 func Fit(capacity, largest, limit int64) Geometry {
 	const page = 4096
 	slack := (largest + page - 1) &^ (page - 1)
