@@ -32,7 +32,7 @@ var (
 // and the scripts of the command line, which wait for wall-clock times: what
 // they show of the kernel, test/rows shows in the guests.
 var hostOnly = []string{
-	"TestLanguageHalfIsPure", "TestHalvesAreComplete", "TestReproducible", "TestSetuid", "TestOptionsPage",
+	"TestLanguageHalfIsPure", "TestHalvesAreComplete", "TestReproducible", "TestSetuid", "TestOptionsPage", "TestProviderHelp",
 	"TestUnwindAgainstGDB", "TestDamaged", "TestFile", "TestScripts", "TestAgainstGDB", "TestGoStripped", "TestLazyBinding",
 	"TestServers", "TestWithDebugger", "TestProgram32", "TestGo32", "TestTypedArgs32",
 	"TestGoPlaces", "TestGoNames", "TestGoInlined", "TestStripped", "TestBuilds",
