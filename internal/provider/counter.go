@@ -53,8 +53,7 @@ func (p *Counter) Probes(d probe.Desc) ([]*probe.Probe, error) {
 		}
 		last = s.Addr
 		f := kernelFunc{s.Module, s.Name, s.Addr, int(n)}
-		code, err := f.text()
-		probed.restore(code, f.addr)
+		code, err := probed.text(f)
 		if err != nil {
 			if _, ok := err.(*kernel.FeatureError); ok {
 				return nil, err

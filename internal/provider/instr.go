@@ -63,12 +63,7 @@ func (p *Instr) Probes(d probe.Desc) ([]*probe.Probe, error) {
 	if err != nil {
 		return nil, fmt.Errorf("instr probes: %w", err)
 	}
-	probed := kprobed()
-	return p.list(d, fs, func(f kernelFunc) ([]byte, error) {
-		code, err := f.text()
-		probed.restore(code, f.addr)
-		return code, err
-	})
+	return p.list(d, fs, kprobed().text)
 }
 
 // functions are those that can have probes of a description, by address.

@@ -8,7 +8,6 @@ import (
 	"runtime"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"unsafe"
 
@@ -336,10 +335,10 @@ func multiGroup(name string, prs []*probe.Probe, ret bool, typ uint32) *Attachme
 	a.Attach = func(prog *ebpf.Program) (io.Closer, error) {
 		cs, err := a.attachMulti(prog.FD(), prs, ret)
 		runtime.KeepAlive(prog)
-		if err != nil || !ret {
-			return cs, err
+		if err == nil && ret {
+			a.count(cs)
 		}
-		return a.count(cs, cs), nil
+		return cs, err
 	}
 	return a
 }
@@ -449,42 +448,20 @@ func kprobeGroup(name string, prs []*probe.Probe, ret bool) *Attachment {
 		for _, pair := range c.(closers) {
 			links = append(links, pair.(closers)[0])
 		}
-		return a.count(c, links), nil
+		a.count(links)
+		return c, nil
 	}
 	return a
 }
 
-// counting is a closer that reads for the last time what the kernel missed.
-type counting struct {
-	io.Closer
-	links closers // fdClosers
-	last  atomic.Uint64
-	done  atomic.Bool
-}
-
-// count makes the attachment tell how many returns its links missed.
-func (a *Attachment) count(c io.Closer, links closers) io.Closer {
-	k := &counting{Closer: c, links: links}
-	a.Missed = k.missed
-	return k
-}
-
-func (k *counting) Close() error {
-	k.missed()
-	k.done.Store(true)
-	return k.Closer.Close()
-}
-
-func (k *counting) missed() uint64 {
-	if k.done.Load() {
-		return k.last.Load()
+// count makes the attachment tell how many returns its links, fdClosers, missed.
+func (a *Attachment) count(links closers) {
+	a.Missed = func() (n uint64) {
+		for _, l := range links {
+			n += linkMissed(int(l.(fdCloser)))
+		}
+		return n
 	}
-	var n uint64
-	for _, l := range k.links {
-		n += linkMissed(int(l.(fdCloser)))
-	}
-	k.last.Store(n)
-	return n
 }
 
 // linkMissed reads how many firings a link has missed, from struct

@@ -119,6 +119,13 @@ func (os originals) restore(code []byte, addr uint64) {
 	}
 }
 
+// text is the text of a function as it is without kprobes.
+func (os originals) text(f kernelFunc) ([]byte, error) {
+	code, err := f.text()
+	os.restore(code, f.addr)
+	return code, err
+}
+
 // patching is how long the kernel may take to change its text: a breakpoint
 // lies on every place meanwhile, and an emulated machine with many places needs
 // seconds.
@@ -128,13 +135,9 @@ const patching = 5 * time.Second
 // middle of being changed.
 func (f kernelFunc) code() ([]byte, error) {
 	for begun := time.Now(); ; time.Sleep(5 * time.Millisecond) {
-		code, err := f.text()
-		if err != nil {
-			return nil, err
-		}
-		kprobed().restore(code, f.addr)
-		if !unfinished(code, f.addr) || time.Since(begun) > patching {
-			return code, nil
+		code, err := kprobed().text(f)
+		if err != nil || !unfinished(code, f.addr) || time.Since(begun) > patching {
+			return code, err
 		}
 	}
 }

@@ -39,10 +39,11 @@ type Attachment struct {
 	// group were; it is to be read after Attach.
 	Refused []Refusal
 	// Missed, if not nil, is how many returns the kernel has not seen so far
-	// because it had no room to remember them. It goes on to answer after closing.
+	// because it had no room to remember them. It is for as long as the attachment
+	// is not closed.
 	Missed func() uint64
 	// Skipped, if not nil, is how many firings the kernel has skipped because one
-	// was going on, beside those that it tells of the program.
+	// was going on, beside those that it tells of the program; for as long too.
 	Skipped func() uint64
 	// Notes are what a user who asks for details should know about the
 	// attachment; they are complete when the Attachment is returned.

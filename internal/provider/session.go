@@ -46,10 +46,7 @@ var haveSessions = sync.OnceValue(func() bool {
 type session struct {
 	progs [2]*ebpf.Program
 	table *ebpf.Map // of those, which the one that is attached calls through
-
-	mu   sync.Mutex
-	side int    // descriptor of that one; 0: none
-	last uint64 // skipped, as it was at the end
+	side  int       // descriptor of that one; 0: none
 }
 
 // sessionGroups attaches functions of which both probes are enabled: entries
@@ -57,7 +54,7 @@ type session struct {
 func sessionGroups(entries, returns []*probe.Probe) []*Attachment {
 	s := new(session)
 	in := &Attachment{Group: indexGroup(probe.KindKprobe, "fbt", entries)}
-	out := &Attachment{Group: indexGroup(probe.KindKretprobe, "fbt_ret", returns), Skipped: s.skipped}
+	out := &Attachment{Group: indexGroup(probe.KindKretprobe, "fbt_ret", returns)}
 	in.Group.AttachType, out.Group.AttachType = typeKprobeSession, typeKprobeSession
 	in.Attach = func(prog *ebpf.Program) (io.Closer, error) {
 		s.progs[0] = prog
@@ -80,7 +77,9 @@ func sessionGroups(entries, returns []*probe.Probe) []*Attachment {
 			s.Close()
 			return nil, err
 		}
-		return out.count(sessionCloser{links, s}, links), nil
+		out.count(links)
+		out.Skipped = s.skipped
+		return sessionCloser{links, s}, nil
 	}
 	return []*Attachment{in, out}
 }
@@ -131,11 +130,7 @@ func (s *session) load() error {
 
 // Close gives up what load made.
 func (s *session) Close() error {
-	last := s.skipped()
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if s.side > 0 {
-		s.last = last
 		unix.Close(s.side)
 		s.side = 0
 	}
@@ -144,11 +139,6 @@ func (s *session) Close() error {
 
 // skipped reads how many firings the kernel skipped because one was going on.
 func (s *session) skipped() uint64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.side == 0 {
-		return s.last
-	}
 	return kernel.FDInfo(s.side)["recursion_misses"]
 }
 
