@@ -56,7 +56,8 @@ func kernelFindings(caps []Capability) []Finding {
 	if r := kernel.Release(); r != "" {
 		add("version", r, kernel.AtLeast(6, 1), "tested from 6.1 on; older kernels lack what tracing needs")
 	}
-	add("types (BTF)", yesNo(hasBTF()), hasBTF(), "no args[], no kernel structures, no fentry: a kernel built with CONFIG_DEBUG_INFO_BTF has them")
+	types := hasBTF()
+	add("types (BTF)", yesNo(types), types, "no args[], no kernel structures, no fentry: a kernel built with CONFIG_DEBUG_INFO_BTF has them")
 	if m := lockdown(); m != "" {
 		add("lockdown", m, m != "confidentiality", "the kernel lets nobody read its memory; boot with lockdown=integrity or less")
 	} else {
@@ -69,12 +70,8 @@ func kernelFindings(caps []Capability) []Finding {
 	}
 	add("kernel symbols", seen, syms, "stacks and sym() print numbers: CAP_SYSLOG, or sysctl kernel.kptr_restrict=0")
 	if syms {
-		vars := "yes"
 		_, err := kernelAddr("", "jiffies")
-		if err != nil {
-			vars = "no"
-		}
-		add("kernel variables", vars, err == nil, "no addresses and values of kernel variables: a kernel built with CONFIG_KALLSYMS_ALL lists them")
+		add("kernel variables", yesNo(err == nil), err == nil, "no addresses and values of kernel variables: a kernel built with CONFIG_KALLSYMS_ALL lists them")
 	}
 	now, ok := "no", false
 	for _, dir := range []string{"/sys/kernel/tracing", "/sys/kernel/debug/tracing"} {
@@ -93,11 +90,8 @@ func kernelFindings(caps []Capability) []Finding {
 		}
 	}
 	add("tracefs", now, ok, "mount -t tracefs tracefs /sys/kernel/tracing")
-	ns := "yes"
-	if !HostPIDs() {
-		ns = "no"
-	}
-	add("PIDs of the host", ns, HostPIDs(), "pid, tid, ppid differ from $target and /proc: compare pidns_pid, or run in the host's PID namespace (docker --pid=host)")
+	host := HostPIDs()
+	add("PIDs of the host", yesNo(host), host, "pid, tid, ppid differ from $target and /proc: compare pidns_pid, or run in the host's PID namespace (docker --pid=host)")
 	if s, err := sysctl("kernel/perf_event_paranoid"); err == nil {
 		n, _ := strconv.Atoi(s)
 		perfmon := slices.ContainsFunc(caps, func(c Capability) bool { return c.Name == "CAP_PERFMON" && c.Have })

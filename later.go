@@ -196,8 +196,8 @@ func (s *Session) growIn(pid int) error {
 	}
 	for i, a := range atts {
 		// What was loaded may be gone again already: the rest is traced on.
-		if err := s.attach(r, a, s.rt.Program(first+i)); err != nil && s.Handlers.Note != nil {
-			s.Handlers.Note(err.Error())
+		if err := s.attach(r, a, s.rt.Program(first+i)); err != nil {
+			s.note("%v", err)
 		}
 	}
 	return nil
