@@ -13,20 +13,27 @@ import (
 	"godtrace/internal/testkernel"
 )
 
-// Who polls is woken by what a process does, and can read of it then.
-func TestEventsWake(t *testing.T) {
+// watch begins to watch, until the test ends, what processes do; their events
+// are for the processes that it returns.
+func watch(t *testing.T) (*Events, *symbol.Processes) {
+	t.Helper()
 	testkernel.RequireRoot(t)
 	testkernel.CheckLeaks(t)
 	e, err := WatchEvents()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer e.Close()
+	t.Cleanup(func() { e.Close() })
+	return e, symbol.NewProcesses()
+}
+
+// Who polls is woken by what a process does, and can read of it then.
+func TestEventsWake(t *testing.T) {
+	e, procs := watch(t)
 	var fds []unix.PollFd
 	for _, fd := range e.Files() {
 		fds = append(fds, unix.PollFd{Fd: int32(fd), Events: unix.POLLIN})
 	}
-	procs := symbol.NewProcesses()
 	for range 3 {
 		cmd := exec.Command("true")
 		if err := cmd.Start(); err != nil {
@@ -56,8 +63,7 @@ func TestEventsWake(t *testing.T) {
 // A process in a root of its own that has gone before anybody looked: its file
 // is known by another process that has it mapped.
 func TestEventsOfGoneElsewhere(t *testing.T) {
-	testkernel.RequireRoot(t)
-	testkernel.CheckLeaks(t)
+	e, procs := watch(t)
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -70,12 +76,6 @@ func TestEventsOfGoneElsewhere(t *testing.T) {
 	if err := os.WriteFile(root+"/inside", b, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	e, err := WatchEvents()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer e.Close()
-	procs := symbol.NewProcesses()
 	o, err := symbol.Open(self)
 	if err != nil {
 		t.Fatal(err)
@@ -135,14 +135,7 @@ func TestWaitsForInput(t *testing.T) {
 
 // Processes that have gone before anybody looked are known by what they mapped.
 func TestEventsOfGone(t *testing.T) {
-	testkernel.RequireRoot(t)
-	testkernel.CheckLeaks(t)
-	e, err := WatchEvents()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer e.Close()
-	procs := symbol.NewProcesses()
+	e, procs := watch(t)
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)

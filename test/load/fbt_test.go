@@ -67,17 +67,24 @@ func ways(t *testing.T) []string {
 // getppid is the function of the kernel that the system call of that name is.
 const getppid = "__do_sys_getppid"
 
-// Probes on a function go on and off while it is being called all the time by
-// others: every round counts what its own program counted, in each way, and
-// nothing comes after END.
-func TestFunctionRounds(t *testing.T) {
+// onBusyFunction has getppid called all the time until the test ends, after
+// which nothing of what was on it may be left. The result is the ways to it.
+func onBusyFunction(t *testing.T) []string {
+	t.Helper()
 	needFunctions(t)
 	testkernel.Shows(t, "0.18")
 	testkernel.CheckMachine(t)
 	testkernel.CheckKernel(t)
 	ways := ways(t)
-	stop := background(t, busy("getppid")...)
-	defer stop()
+	t.Cleanup(background(t, busy("getppid")...))
+	return ways
+}
+
+// Probes on a function go on and off while it is being called all the time by
+// others: every round counts what its own program counted, in each way, and
+// nothing comes after END.
+func TestFunctionRounds(t *testing.T) {
+	ways := onBusyFunction(t)
 	workload := testkernel.Trigger(t, "syscalls") + " -call getppid -n 500"
 	for i := range rounds(len(ways), 40) {
 		way := ways[i%len(ways)]
@@ -102,11 +109,7 @@ func TestFunctionRounds(t *testing.T) {
 // other kinds on other functions; in the second half the kernel's function
 // tracer and an event of its own are on the function as well.
 func TestSessionRounds(t *testing.T) {
-	needFunctions(t)
-	testkernel.Shows(t, "0.18")
-	testkernel.CheckMachine(t)
-	testkernel.CheckKernel(t)
-	ways := ways(t)
+	ways := onBusyFunction(t)
 	beside := []string{
 		"",
 		"fbt::ksys_read: { n++; }",
@@ -114,8 +117,6 @@ func TestSessionRounds(t *testing.T) {
 		"kinst::vfs_read:0, kinst::vfs_write:0 { n++; }",
 		"rawtp:sched:: { n++; } sdt:sched::sched_switch { n += args[1]; }",
 	}
-	stop := background(t, busy("getppid")...)
-	defer stop()
 	half := rounds(len(ways), 1000) / 2
 	var done, entries, returns, drops atomic.Int64
 	for h := range 2 {
