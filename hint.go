@@ -1,7 +1,6 @@
 package godtrace
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -70,14 +69,10 @@ func (s *Session) providerHint(e *syntax.Error) string {
 	var names []string
 	for _, p := range s.env.providers {
 		if p.Name() == m[2] {
-			hint := e.Hint
-			if h, ok := p.(interface{ Hint(desc string) string }); ok {
-				hint = cmp.Or(h.Hint(m[1]), hint)
+			if h, ok := p.(provider.Hinter); ok {
+				return h.Hint(m[1], e.Hint)
 			}
-			if _, ok := p.(*provider.Fbt); ok && hint == "" {
-				hint = "the running kernel has no function of that name; the compiler may have inlined it into those that call it"
-			}
-			return hint
+			return e.Hint
 		}
 		names = append(names, p.Name())
 	}

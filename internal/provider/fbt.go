@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -131,9 +132,14 @@ func (p *Fbt) Probes(d probe.Desc) ([]*probe.Probe, error) {
 	return out, nil
 }
 
-// Hint says why a function that has no probe may have none: what the compiler
-// made of it has another name, or the kernel keeps tracers out of it.
-func (p *Fbt) Hint(desc string) string {
+// Hint implements Hinter: why a function that has no probe may have none.
+func (p *Fbt) Hint(desc, hint string) string {
+	return cmp.Or(whyNot(desc), hint, "the running kernel has no function of that name; the compiler may have inlined it into those that call it")
+}
+
+// whyNot says that what the compiler made of a function has another name, or
+// that the kernel keeps tracers out of it; "" if neither is known.
+func whyNot(desc string) string {
 	parts := strings.Split(desc, ":")
 	if len(parts) != 4 || !exact(parts[2]) || !matchesSide(parts[3]) {
 		return ""

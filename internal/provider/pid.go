@@ -262,8 +262,8 @@ func (p *Pid) ofProcess(pid int, d probe.Desc) ([]*probe.Probe, error) {
 	return r.inModules(chosen)
 }
 
-// Hint is what to say where the module that a description names is nowhere.
-func (p *Pid) Hint(desc string) string { return p.hints[desc] }
+// Hint implements Hinter, for a module that is nowhere.
+func (p *Pid) Hint(desc, hint string) string { return cmp.Or(p.hints[desc], hint) }
 
 // choose returns the modules that a description means: by pattern, as a.out, by
 // full or base name, by path, or by a shortened name, with or without a number

@@ -29,6 +29,12 @@ type Provider interface {
 	Groups(enabled []*probe.Probe) ([]*Attachment, error)
 }
 
+// Hinter is a provider that knows what to do about a description that matches
+// nothing; hint is what is said if it does not.
+type Hinter interface {
+	Hint(desc, hint string) string
+}
+
 // Attachment is a group of probes and the way to attach its program.
 type Attachment struct {
 	Group *probe.Group
