@@ -110,7 +110,7 @@ func TestInterruptStorm(t *testing.T) {
 		sdt:timer::hrtimer_expire_entry /mine[args[0]]/ { @all["timers"] = count(); }
 		sdt:irq::softirq_entry, sdt:irq::softirq_exit, sdt:irq::irq_handler_entry, sdt:irq_vectors::local_timer_entry {
 			printf("irq %%s end\n", strjoin(probename, "%[1]s")); }
-		sdt:net::netif_receive_skb { @all["packets"] = count(); }
+		sdt:net::netif_receive_skb /pid == %[2]d || substr(execname, 0, 10) == "ksoftirqd/"/ { @all["packets"] = count(); }
 		profile-4999 { printf("pro %%s end\n", strjoin(probename, "%[1]s")); }
 		sdt:irq::softirq_entry, sdt:irq::softirq_exit, sdt:irq::irq_handler_entry, sdt:irq_vectors::local_timer_entry,
 		profile-4999 { @irq[probename] = count(); }
